@@ -1,0 +1,1 @@
+//! Judges what was measured. Pure: opens no device, file or socket.

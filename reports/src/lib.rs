@@ -1,0 +1,1 @@
+//! The data model of a report and its renderers.

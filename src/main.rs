@@ -1,0 +1,2 @@
+//! The `fabbench` command.
+fn main() {}

@@ -1,0 +1,3 @@
+//! How bytes move.
+
+pub mod verbs;

@@ -1,0 +1,1 @@
+//! Native ibverbs binding, loaded at run time; the only home of `unsafe` for RDMA.
