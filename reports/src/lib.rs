@@ -1,1 +1,3 @@
 //! The data model of a report and its renderers.
+
+pub mod model;

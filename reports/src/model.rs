@@ -1,0 +1,581 @@
+//! The data model of a report: schema `fabbench-report/1`.
+//!
+//! Plain values, as they were measured and judged. Times are in nanoseconds, sizes in bytes, rates
+//! in bit/s; field names carry the unit. The contract may grow (readers ignore what they do not
+//! know) but a field never changes its meaning.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Name and major version of the schema written into every report.
+pub const SCHEMA: &str = "fabbench-report/1";
+
+/// A whole report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Always [`SCHEMA`] when written by this version.
+    pub schema: String,
+    /// The program that wrote it.
+    pub tool: Tool,
+    /// The command line, as typed.
+    pub command: Vec<String>,
+    /// What was asked to run.
+    pub suite: Named,
+    /// What was asked for in performance.
+    pub profile: Named,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// RFC 3339, UTC.
+    pub finished: String,
+    /// False when the run ended before everything planned had been tried.
+    pub complete: bool,
+    /// True when the devices measured are software (Soft-RoCE): no figure is a line rate.
+    pub simulated: bool,
+    /// The hosts, in the order typed.
+    pub hosts: Vec<Host>,
+    /// Which HCA of one host was measured against which of the other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rails: Vec<Rail>,
+    /// Host and configuration checks.
+    pub checks: Vec<Check>,
+    /// PCIe and GPU findings; empty when not examined.
+    #[serde(default)]
+    pub topology: Vec<Value>,
+    /// One entry a measured case.
+    pub measurements: Vec<Measurement>,
+    /// What was planned and could not be measured, or what this command does not measure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_measured: Vec<NotMeasured>,
+    /// Causes found by putting findings together.
+    #[serde(default)]
+    pub diagnosis: Vec<Diagnosis>,
+    /// The sum of it.
+    pub verdict: Verdict,
+}
+
+/// The program that wrote a report.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Semantic version.
+    pub version: String,
+    /// Source commit, or `unknown` outside a checkout.
+    pub commit: String,
+}
+
+/// A named input with the hash of its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// Name or path.
+    pub name: String,
+    /// First 12 hex digits of the SHA-256 of its text; empty when there is no text.
+    pub hash: String,
+}
+
+/// The one set of words for every judgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Status {
+    /// As expected.
+    #[serde(rename = "pass")]
+    Pass,
+    /// Does not concern this object.
+    #[serde(rename = "n/a")]
+    NotApplicable,
+    /// Measured, but there is no expectation.
+    #[serde(rename = "unjudged")]
+    Unjudged,
+    /// Could not be seen.
+    #[serde(rename = "unknown")]
+    Unknown,
+    /// Worth a look.
+    #[serde(rename = "warn")]
+    Warn,
+    /// Not all that was asked could be measured.
+    #[serde(rename = "incomplete")]
+    Incomplete,
+    /// The measurement itself is wrong.
+    #[serde(rename = "error")]
+    Error,
+    /// Not as expected.
+    #[serde(rename = "fail")]
+    Fail,
+}
+
+impl Status {
+    /// The word as it stands in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Pass => "pass",
+            Status::NotApplicable => "n/a",
+            Status::Unjudged => "unjudged",
+            Status::Unknown => "unknown",
+            Status::Warn => "warn",
+            Status::Incomplete => "incomplete",
+            Status::Error => "error",
+            Status::Fail => "fail",
+        }
+    }
+}
+
+impl std::fmt::Display for Status {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// One host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// As typed on the command line; made unique by a suffix when one host stands twice.
+    pub name: String,
+    /// What the host calls itself.
+    pub hostname: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// Machine architecture, e.g. `x86_64`.
+    pub arch: String,
+    /// PRETTY_NAME of os-release.
+    pub os: String,
+    /// CPU model.
+    pub cpu: String,
+    /// Logical CPUs that the agent may use.
+    pub cpus: u32,
+    /// Version of libibverbs where readable, else why RDMA cannot be used there.
+    pub rdma_core: String,
+    /// Limits of the agent's own process, by name (`memlock_bytes`: number, or "unlimited").
+    #[serde(default)]
+    pub limits: BTreeMap<String, Value>,
+    /// fabbench version and commit of the agent.
+    pub agent: String,
+    /// RDMA devices.
+    pub devices: Vec<Device>,
+}
+
+/// One RDMA device (HCA).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// Name, e.g. `mlx5_0`.
+    pub name: String,
+    /// Kernel driver, e.g. `mlx5_core`, `rdma_rxe`.
+    pub driver: String,
+    /// Firmware version, empty where there is none.
+    pub firmware: String,
+    /// Board id (PSID), empty where there is none.
+    pub board: String,
+    /// Node GUID, `xxxx:xxxx:xxxx:xxxx`.
+    pub guid: String,
+    /// PCI address, e.g. `0000:3b:00.0`; none for a purely virtual device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci: Option<String>,
+    /// NUMA node; none when unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+    /// True for a software device (rxe, siw).
+    pub soft: bool,
+    /// Why it cannot be opened by this user, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<String>,
+    /// Ports, from 1.
+    pub ports: Vec<Port>,
+}
+
+/// One port of a device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Port {
+    /// Number, from 1.
+    pub port: u8,
+    /// `ACTIVE`, `DOWN`, `INIT`, `ARMED`, …
+    pub state: String,
+    /// `InfiniBand`, `Ethernet` or what the kernel says.
+    pub link_layer: String,
+    /// Data rate in bit/s from width and speed; none when the port is down or the device is soft.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// e.g. `4x`.
+    pub width: String,
+    /// e.g. `NDR`.
+    pub speed: String,
+    /// Active path MTU in bytes; 0 when unknown.
+    pub active_mtu: u32,
+    /// Largest path MTU in bytes that the port supports; 0 when unknown.
+    #[serde(default)]
+    pub max_mtu: u32,
+    /// InfiniBand local id; 0 on Ethernet.
+    pub lid: u16,
+    /// Network interface, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netdev: Option<String>,
+    /// MTU of that interface in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netdev_mtu: Option<u32>,
+    /// Usable GID entries.
+    pub gids: Vec<Gid>,
+}
+
+/// One entry of a GID table.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gid {
+    /// Index in the port's table.
+    pub index: u32,
+    /// Address in IPv6 notation (`::ffff:10.0.0.1` for IPv4-mapped).
+    pub gid: String,
+    /// `RoCE v2`, `RoCE v1` or `IB`.
+    pub kind: String,
+    /// Network interface that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub netdev: Option<String>,
+}
+
+/// Two ports that are measured against each other.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rail {
+    /// `rail0`, …
+    pub name: String,
+    /// Port of the first host, `host/dev:port`.
+    pub a: String,
+    /// Port of the second host.
+    pub b: String,
+    /// Why these two belong together.
+    pub why: String,
+    /// True once data crossed it.
+    pub proved: bool,
+}
+
+/// A host or configuration check.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// Stable identifier, e.g. `port-state`.
+    pub id: String,
+    /// Host name as in [`Host::name`].
+    pub host: String,
+    /// `host/dev:port`, a limit, a file.
+    pub object: String,
+    /// Verdict.
+    pub status: Status,
+    /// What was seen.
+    pub found: String,
+    /// What is asked for.
+    pub wanted: String,
+    /// What to do; empty when nothing is to be done.
+    pub remedy: String,
+}
+
+/// Planned but not measured, or out of this command's reach.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotMeasured {
+    /// What, in words that a user knows, e.g. `RDMA` or `rail1 bandwidth`.
+    pub what: String,
+    /// Why, with the next step.
+    pub why: String,
+    /// True when it was asked for, so that the run is incomplete without it.
+    pub asked: bool,
+}
+
+/// One measured case.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Stable within comparable runs, e.g. `bandwidth/rc/write/65536/rail0/a-b`.
+    pub id: String,
+    /// `latency`, `bandwidth`, `message_rate`, `integrity`, …
+    pub test: String,
+    /// `rc`, `uc`, `ud`, `tcp`.
+    pub transport: String,
+    /// `send`, `write`, `read`, …; `request_response` and `stream` on TCP.
+    pub op: String,
+    /// Initiating endpoint, `host/dev:port` or `host/netdev`.
+    pub initiator: String,
+    /// Responding endpoint.
+    pub responder: String,
+    /// Endpoint that the payload leaves.
+    pub data_from: String,
+    /// Endpoint that the payload reaches.
+    pub data_to: String,
+    /// One of two directions that ran at once; each direction is an entry of its own.
+    #[serde(default)]
+    pub bidirectional: bool,
+    /// Ids of the measurements that ran at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together_with: Vec<String>,
+    /// Message size.
+    pub size_bytes: u64,
+    /// How it was measured.
+    pub method: Method,
+    /// Which way it took.
+    pub path: Path,
+    /// Where the buffers were.
+    pub memory: Memory,
+    /// Every repeat, as measured.
+    pub repeats: Vec<Repeat>,
+    /// Receiver's payload rate over the repeats, bit/s (bandwidth).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goodput_bps: Option<Rate>,
+    /// Messages per second over the repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages_per_s: Option<Rate>,
+    /// Latency over all repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<Latency>,
+    /// True when the latency is half of a round trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_half_rtt: Option<bool>,
+    /// HdrHistogram V2 of all repeats, base64; values in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<String>,
+    /// Bytes compared at the receiver.
+    #[serde(default)]
+    pub bytes_verified: u64,
+    /// Bytes that differed.
+    #[serde(default)]
+    pub bytes_wrong: u64,
+    /// Messages sent and never received.
+    #[serde(default)]
+    pub messages_lost: u64,
+    /// What was wrong with the data, in words; empty when nothing was.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub data_errors: String,
+    /// Counter deltas by `host/dev:port/name`; only those that changed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, i64>,
+    /// CPU time of the measuring threads by host.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub cpu: BTreeMap<String, CpuTime>,
+    /// What hardware would allow; none when not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<Ceiling>,
+    /// goodput / ceiling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub efficiency: Option<f64>,
+    /// What was asked for, in words with units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<String>,
+    /// Verdict; none before the case was judged.
+    #[serde(default)]
+    pub status: Option<Status>,
+    /// Why.
+    #[serde(default)]
+    pub reason: String,
+}
+
+/// How a case was measured.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Method {
+    /// Queue pairs, or sockets on TCP, over all threads.
+    pub qps: u32,
+    /// Measuring threads on each side.
+    pub threads: u32,
+    /// Sends outstanding per QP.
+    pub tx_depth: u32,
+    /// Receives posted per QP; 0 where the operation needs none.
+    #[serde(default)]
+    pub rx_depth: u32,
+    /// Payload carried in the work request, up to so many bytes; 0 for none.
+    pub inline: u32,
+    /// A completion is asked for every so many sends.
+    pub signal_every: u32,
+    /// `busy` or `events`.
+    pub polling: String,
+    /// How an arrival is seen: `completion`, `immediate`, `memory`, `none` (READ), `bytes` (sockets).
+    #[serde(default)]
+    pub arrival: String,
+    /// Length of the warm-up.
+    pub warmup_ns: u64,
+    /// Length of one measured window.
+    pub window_ns: u64,
+    /// Length of one interval of the series.
+    #[serde(default)]
+    pub interval_ns: u64,
+    /// Resolution of the clock on the initiator.
+    #[serde(default)]
+    pub clock_resolution_ns: u64,
+    /// Cost of one clock reading on the initiator.
+    #[serde(default)]
+    pub clock_cost_ns: f64,
+    /// Knobs as asked for.
+    #[serde(default)]
+    pub requested: BTreeMap<String, Value>,
+    /// Knobs as they took effect, where that differs or was decided by the tool.
+    #[serde(default)]
+    pub effective: BTreeMap<String, Value>,
+}
+
+/// Which way the payload took.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Path {
+    /// Name of the rail; empty for a route that is no rail.
+    pub rail: String,
+    /// Path MTU in bytes (verbs), or MTU of the interface (TCP); 0 when unknown.
+    pub mtu: u32,
+    /// GID of the first host with its index, e.g. `1 ::ffff:10.0.0.1`; addresses on TCP.
+    pub gid_a: String,
+    /// Likewise of the second host.
+    pub gid_b: String,
+    /// `RoCE v2`, `RoCE v1`, `IB LID`, `IB GRH`, `TCP`.
+    pub gid_type: String,
+    /// Service level.
+    #[serde(default)]
+    pub sl: u8,
+    /// Traffic class byte.
+    #[serde(default)]
+    pub traffic_class: u8,
+    /// UDP source ports, where known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub udp_sports: Vec<u16>,
+    /// Why this path was chosen.
+    pub why: String,
+}
+
+/// Where the buffers were.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// `host`, `huge`, `cuda`, …
+    pub kind: String,
+    /// NUMA node, where bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+    /// Bytes that the payload cycles through on one side.
+    pub working_set_bytes: u64,
+    /// True when that is more than the last-level cache holds; none when the cache is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exceeds_llc: Option<bool>,
+}
+
+/// One repeat of a case.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// Payload rate by the sender's count over its window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_bps: Option<f64>,
+    /// Payload rate by the receiver's count over its window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_bps: Option<f64>,
+    /// Messages sent over the whole repeat, warm-up and drain included.
+    #[serde(default)]
+    pub messages_sent: u64,
+    /// Messages that the receiver saw over the whole repeat.
+    #[serde(default)]
+    pub messages_received: u64,
+    /// Measured window.
+    pub window_ns: u64,
+    /// How far the two hosts' windows were apart.
+    #[serde(default)]
+    pub skew_ns: u64,
+    /// Receiver's rate in each interval.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intervals_bps: Vec<f64>,
+    /// Longest time without a completion inside the window.
+    #[serde(default)]
+    pub longest_gap_ns: u64,
+    /// Latency of this repeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<Latency>,
+    /// Counter deltas of this repeat.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, i64>,
+}
+
+/// A rate over the repeats: bit/s or messages/s.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Median of the repeats.
+    pub median: f64,
+    /// Lowest repeat.
+    pub min: f64,
+    /// Highest repeat.
+    pub max: f64,
+    /// (max − min) / median.
+    pub spread: f64,
+    /// Worst interval of all repeats.
+    pub min_window: f64,
+}
+
+/// A latency summary in ns. Percentiles are nearest rank with three significant digits; a
+/// percentile that the count does not support is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Samples.
+    pub count: u64,
+    /// Exact smallest.
+    pub min: f64,
+    /// Median of the samples, of the merged histogram in a summary.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile; from 1 000 samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p999: Option<f64>,
+    /// 99.99th percentile; from 10 000 samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p9999: Option<f64>,
+    /// Exact largest.
+    pub max: f64,
+    /// Exact mean.
+    pub mean: f64,
+    /// Standard deviation of the samples.
+    pub stdev: f64,
+}
+
+/// CPU time of measuring threads in ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+}
+
+/// The best possible goodput.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ceiling {
+    /// bit/s.
+    pub bps: f64,
+    /// `link`, `pcie`, `peer`, `declared`, `none`.
+    pub limited_by: String,
+    /// Every term considered.
+    pub terms: Vec<CeilingTerm>,
+}
+
+/// One term of a ceiling.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CeilingTerm {
+    /// Short name.
+    pub name: String,
+    /// bit/s.
+    pub bps: f64,
+    /// Nothing can be faster than a hard term.
+    pub hard: bool,
+    /// Where it comes from.
+    pub because: String,
+}
+
+/// A cause, found from several observations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Diagnosis {
+    /// In a sentence.
+    pub cause: String,
+    /// Host, device, port or path.
+    pub object: String,
+    /// `high`, `medium`, `low`.
+    pub confidence: String,
+    /// What points to it.
+    pub evidence: Vec<String>,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// The sum of a report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// fail if either part failed; incomplete if function is; warn if either warns; else pass.
+    pub status: Status,
+    /// Connected, measured, every byte right, no fatal counter: pass, warn, fail, incomplete.
+    pub function: Status,
+    /// Against ceilings, bounds and checks: pass, warn, fail, unjudged.
+    pub performance: Status,
+    /// Sentences, worst first.
+    pub reasons: Vec<String>,
+    /// Next steps, in order.
+    pub next: Vec<String>,
+}
