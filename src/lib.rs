@@ -2,4 +2,5 @@
 //!
 //! The library holds what the `fabbench` binary is made of; its rooms are described in CONTRIBUTING.md.
 
+pub mod session;
 pub mod transport;

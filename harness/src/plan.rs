@@ -1,0 +1,118 @@
+//! What is to be measured: cases, resolved from a suite or from flags.
+
+use serde::{Deserialize, Serialize};
+
+/// What a case measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// Every byte arrives where it belongs; untimed.
+    Integrity,
+    /// Time of one message.
+    Latency,
+    /// Payload per second.
+    Bandwidth,
+    /// Small messages per second.
+    MessageRate,
+}
+
+/// How a case's bytes move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Verbs, reliable connected.
+    Rc,
+    /// TCP sockets.
+    Tcp,
+    /// Nothing moves: the loops' own cost.
+    Null,
+}
+
+/// What a case does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    /// SEND into a posted receive.
+    Send,
+    /// RDMA WRITE.
+    Write,
+    /// RDMA READ.
+    Read,
+    /// TCP request and response.
+    RequestResponse,
+    /// TCP stream.
+    Stream,
+}
+
+/// Which host's payload moves. For READ the payload flows against the initiator's requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Direction {
+    /// From the first host to the second.
+    #[serde(rename = "a-b")]
+    AToB,
+    /// From the second host to the first.
+    #[serde(rename = "b-a")]
+    BToA,
+    /// Both at once over a common window.
+    #[serde(rename = "both")]
+    Both,
+}
+
+/// One measured point.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// Stable within comparable runs, e.g. `bandwidth/rc/write/65536/rail0/a-b`.
+    pub id: String,
+    /// Test.
+    pub test: Test,
+    /// Transport.
+    pub transport: Transport,
+    /// Operation.
+    pub op: Op,
+    /// Message size.
+    pub size_bytes: u64,
+    /// Whose payload moves.
+    pub direction: Direction,
+    /// Index of the rail; none for TCP over a route that is no rail.
+    pub rail: Option<usize>,
+    /// Everything else.
+    pub knobs: Knobs,
+}
+
+/// Cases that run at the same time; groups run one after the other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// What people call it, e.g. `bandwidth 64KiB WRITE, all rails together`.
+    pub title: String,
+    /// At least one.
+    pub cases: Vec<Case>,
+}
+
+/// The knobs of a case. Times in ns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Knobs {
+    /// Queue pairs or sockets over all threads.
+    pub qps: u32,
+    /// Threads on each side.
+    pub threads: u32,
+    /// Sends outstanding per QP.
+    pub tx_depth: u32,
+    /// Receives posted per QP.
+    pub rx_depth: u32,
+    /// Bytes that may be carried inline; none for as many as the QP grants up to the message size.
+    pub inline: Option<u32>,
+    /// A completion every so many sends.
+    pub signal_every: u32,
+    /// Warm-up before each repeat.
+    pub warmup_ns: u64,
+    /// Measured window of each repeat.
+    pub window_ns: u64,
+    /// Interval of the series.
+    pub interval_ns: u64,
+    /// Repeats.
+    pub repeats: u32,
+    /// Latency: ends a repeat after so many rounds, if before its time; none for time alone.
+    pub rounds: Option<u64>,
+    /// Integrity: bytes to verify in each direction.
+    pub volume_bytes: u64,
+}

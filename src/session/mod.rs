@@ -1,0 +1,3 @@
+//! The control plane: agents, frames, deadlines; never sees payload.
+
+pub mod protocol;
