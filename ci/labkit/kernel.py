@@ -1,0 +1,141 @@
+"""The distribution's newest stock kernel: found by apt, unpacked into the cache, not installed."""
+
+import fcntl
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from .common import LabError, cache_dir, find_tool, output_of
+
+# Kernel image packages by distribution, and what else holds that kernel's modules.
+DISTRIBUTIONS = {
+    "debian": (r"linux-image-(\d[\w.+~-]*)-amd64(?:-unsigned)?", ()),
+    "ubuntu": (
+        r"linux-image-(?:unsigned-)?(\d[\w.+~-]*)-generic",
+        ("linux-modules-{}-generic", "linux-modules-extra-{}-generic"),
+    ),
+}
+SPECIAL_KERNELS = re.compile(r"-(cloud|rt|dbg|lowlatency|64k)\b")
+
+
+class Kernel:
+    """An unpacked kernel: `release`, `image` (path of vmlinuz), `root` (modprobe -d)."""
+
+    def __init__(self, root):
+        self.root = Path(root)
+        self.image = next(self.root.glob("boot/vmlinuz-*"))
+        self.release = self.image.name.removeprefix("vmlinuz-")
+
+
+def distribution(os_release="/etc/os-release"):
+    """`debian` or `ubuntu`, whichever table of package names fits this machine."""
+    try:
+        fields = dict(line.split("=", 1) for line in Path(os_release).read_text().splitlines() if "=" in line)
+    except OSError:
+        fields = {}
+    names = [fields.get(key, "").strip('"') for key in ("ID", "ID_LIKE")]
+    for known in ("ubuntu", "debian"):
+        if known in " ".join(names).split():
+            return known
+    raise LabError(f"no kernel packages known for '{names[0]}': the lab needs Debian or Ubuntu")
+
+
+def natural_key(text):
+    """Sort key under which 6.12 follows 6.9."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", text)]
+
+
+def newest_first(names, pattern):
+    """Stock kernel image packages among `names`, the newest first, signed before unsigned."""
+    found = []
+    for name in names:
+        match = re.fullmatch(pattern, name)
+        if match and not SPECIAL_KERNELS.search(name):
+            found.append((natural_key(match.group(1)), "unsigned" not in name, name))
+    return [name for _, _, name in sorted(found, reverse=True)]
+
+
+def fetch_kernel():
+    """The newest stock kernel apt offers, downloaded and unpacked on first use."""
+    with open(cache_dir() / "kernel.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            name, version, options = resolve()
+        except LabError:
+            return newest_cached()
+        target = cache_dir() / "kernels" / f"{name}_{version}"
+        if not target.exists():
+            unpack(name, options, target)
+            remove_others(target)
+        return Kernel(target)
+
+
+def newest_cached():
+    """The newest kernel of an earlier run, for a machine that has no package lists now."""
+    kept = sorted((cache_dir() / "kernels").glob("linux-image-*"), key=lambda path: natural_key(path.name))
+    if not kept:
+        raise LabError("apt offers no stock kernel: check apt's sources, run `apt-get update`, then again")
+    return Kernel(kept[-1])
+
+
+def resolve():
+    """(package, version, apt options): by the machine's lists, else by lists of our own."""
+    pattern, _ = DISTRIBUTIONS[distribution()]
+    own = own_lists()
+    for options in ([], own):
+        if options:
+            update_own_lists(options)
+        names = output_of(["apt-cache", *options, "pkgnames", "linux-image-"]).split()
+        for name in newest_first(names, pattern)[:4]:
+            version = candidate_version(name, options)
+            if version:
+                return name, version, options
+    raise LabError("apt knows no stock kernel package")
+
+
+def candidate_version(name, options):
+    """Version of a package that can be downloaded, None for a name only mentioned by others."""
+    done = subprocess.run(
+        ["apt-cache", *options, "show", "--no-all-versions", name], capture_output=True, text=True
+    )
+    version = re.search(r"^Version: (\S+)", done.stdout, re.M)
+    return version.group(1) if version and "\nFilename: " in done.stdout else None
+
+
+def own_lists():
+    """apt options for package lists in our cache, which need no root."""
+    base = cache_dir() / "apt"
+    return ["-o", f"Dir::State::Lists={base}/lists", "-o", f"Dir::Cache={base}", "-o", "Debug::NoLocking=1"]
+
+
+def update_own_lists(options):
+    """Fetch package lists into our cache."""
+    for folder in ("lists/partial", "archives/partial"):
+        (cache_dir() / "apt" / folder).mkdir(parents=True, exist_ok=True)
+    output_of(["apt-get", *options, "-q", "update"])
+
+
+def unpack(name, options, target):
+    """Download a kernel image and the packages of its modules, unpack them into `target`."""
+    pattern, companions = DISTRIBUTIONS[distribution()]
+    version = re.fullmatch(pattern, name).group(1)
+    work = target.with_name(target.name + ".part")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    packages = [name, *(companion.format(version) for companion in companions)]
+    output_of(["apt-get", *options, "-q", "download", *packages], cwd=work)
+    for package in work.glob("*.deb"):
+        output_of(["dpkg", "-x", str(package), str(work)])
+        package.unlink()
+    if not (work / "lib").exists():  # merged-/usr packages
+        (work / "lib").symlink_to("usr/lib")
+    output_of([find_tool("depmod", "kmod"), "-b", str(work), Kernel(work).release])
+    work.rename(target)
+
+
+def remove_others(target):
+    """Keep one unpacked kernel: running guests have theirs in memory."""
+    for other in target.parent.iterdir():
+        if other != target:
+            shutil.rmtree(other, ignore_errors=True)
