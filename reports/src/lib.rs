@@ -1,3 +1,7 @@
 //! The data model of a report and its renderers.
 
+pub mod json;
 pub mod model;
+#[cfg(feature = "text")]
+pub mod text;
+pub mod units;

@@ -1,0 +1,1 @@
+//! The report as people read it on a terminal.
