@@ -2,5 +2,17 @@
 //!
 //! The library holds what the `fabbench` binary is made of; its rooms are described in CONTRIBUTING.md.
 
+pub mod cli;
+pub mod commands;
 pub mod session;
 pub mod transport;
+
+/// Semantic version of this build.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Commit that this build was made from, `unknown` outside a checkout.
+pub const COMMIT: &str = env!("FABBENCH_COMMIT");
+
+/// Version and commit, as `--version` prints them.
+pub const VERSION_LINE: &str =
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("FABBENCH_COMMIT"), ")");

@@ -1,0 +1,368 @@
+//! What was typed. No meaning yet: commands and the plan give it one.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Is this cluster's network as fast as its hardware allows?
+#[derive(Debug, Parser)]
+#[command(name = "fabbench", version = crate::VERSION_LINE, about, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 pass or warn; 1 fail; 2 wrong usage or unreadable input; \
+3 incomplete (not all that was asked could be measured); 130 interrupted.")]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Acceptance run between two hosts: every rail, both directions, next to TCP
+    Pair(PairArgs),
+    /// Latency between two hosts, one case with every knob
+    Lat(CaseArgs),
+    /// Bandwidth between two hosts, one case with every knob
+    Bw(CaseArgs),
+    /// What can be tested: devices, ports, rates, GIDs
+    Devices(DevicesArgs),
+    /// Create, remove or show Soft-RoCE devices on this host
+    Softroce(SoftroceArgs),
+    /// The node side; started by hand for hosts given as tcp://host:port
+    Agent(AgentArgs),
+    /// Print a shell completion script
+    Completions {
+        /// Shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff)
+    Man,
+}
+
+/// How hosts are reached.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Reaching the hosts")]
+pub struct LaunchArgs {
+    /// ssh command with its options [default: ssh]
+    #[arg(long, value_name = "CMD", env = "FABBENCH_SSH")]
+    pub ssh: Option<String>,
+    /// fabbench on the remote hosts [default: PATH, ~/.cargo/bin, /usr/local/bin]
+    #[arg(long, value_name = "PATH")]
+    pub agent_path: Option<String>,
+    /// Copy this binary to the remote hosts for the length of the run
+    #[arg(long, conflicts_with = "agent_path")]
+    pub push: bool,
+    /// File with the token that agents given as tcp://host:port ask for
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+}
+
+/// Which devices take part.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Choosing devices and paths")]
+pub struct DeviceArgs {
+    /// Devices on both hosts; ^DEV leaves one out
+    #[arg(long, value_name = "DEV[:PORT]", value_delimiter = ',', allow_hyphen_values = false)]
+    pub device: Vec<String>,
+    /// Devices on the first host
+    #[arg(long, value_name = "DEV[:PORT]", value_delimiter = ',')]
+    pub device_a: Vec<String>,
+    /// Devices on the second host
+    #[arg(long, value_name = "DEV[:PORT]", value_delimiter = ',')]
+    pub device_b: Vec<String>,
+    /// File with one pair of ports a line: which HCA of A belongs to which of B
+    #[arg(long, value_name = "FILE")]
+    pub rails: Option<PathBuf>,
+    /// GID index on both hosts [default: chosen for the pair, and said why]
+    #[arg(long, value_name = "N")]
+    pub gid_index: Option<u32>,
+    /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096 [default: the smaller active MTU]
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Option<u32>,
+    /// Service level
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..16))]
+    pub sl: u8,
+    /// Traffic class byte of the global route header (DSCP in its upper six bits)
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub traffic_class: u8,
+}
+
+/// Where results go.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct OutputArgs {
+    /// Write the report as JSON; without a file: to stdout, and nothing else there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+    /// Write every form of the report into this directory
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// One line
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Say more about what happens (messages of remote hosts, parameters)
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Add method and parameters to the text
+    #[arg(long)]
+    pub explain: bool,
+    /// Colour
+    #[arg(long, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+    /// Exit 1 also on these
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    pub fail_on: Vec<FailOn>,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// What besides a failure makes the exit code 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// A warning
+    Warn,
+    /// A part that was not judged
+    Unjudged,
+}
+
+/// How bytes move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TransportArg {
+    /// Verbs, as the suite says
+    Rdma,
+    /// Verbs, reliable connected
+    Rc,
+    /// Sockets
+    Tcp,
+}
+
+/// `fabbench pair`
+#[derive(Debug, Args)]
+pub struct PairArgs {
+    /// First host: [user@]host[,addr=DATA_ADDRESS], local, or tcp://host:port
+    pub a: String,
+    /// Second host
+    pub b: String,
+    /// quick, standard, or a file
+    #[arg(long, default_value = "quick", value_name = "SUITE")]
+    pub suite: String,
+    /// Transports [default: the suite's]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "T")]
+    pub transport: Vec<TransportArg>,
+    /// Repeats of each case [default: the suite's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: Option<u32>,
+    /// Measured window of each repeat, e.g. 2s or 500ms [default: the suite's]
+    #[arg(long, value_name = "T", value_parser = duration)]
+    pub duration: Option<std::time::Duration>,
+    /// Hosts.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+    /// Devices.
+    #[command(flatten)]
+    pub devices: DeviceArgs,
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// What a single case does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OpArg {
+    /// SEND into a posted receive
+    Send,
+    /// RDMA WRITE
+    Write,
+    /// RDMA READ
+    Read,
+}
+
+/// Whose payload moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DirectionArg {
+    /// From A to B
+    AB,
+    /// From B to A
+    BA,
+    /// Both at once
+    Both,
+}
+
+/// `fabbench lat`, `fabbench bw`
+#[derive(Debug, Args)]
+pub struct CaseArgs {
+    /// First host: [user@]host[,addr=DATA_ADDRESS], local, or tcp://host:port
+    pub a: String,
+    /// Second host
+    pub b: String,
+    /// Transport
+    #[arg(long, value_enum, default_value_t = TransportArg::Rc, value_name = "T")]
+    pub transport: TransportArg,
+    /// Operation; TCP has one of its own
+    #[arg(long, value_enum, default_value_t = OpArg::Write)]
+    pub op: OpArg,
+    /// Message sizes, e.g. 8 or 64KiB,1MiB [default: 8 for lat, 64KiB for bw]
+    #[arg(long, value_delimiter = ',', value_name = "SIZE")]
+    pub size: Vec<String>,
+    /// Whose payload moves
+    #[arg(long, value_enum, default_value_t = DirectionArg::AB, value_name = "WAY")]
+    pub direction: DirectionArg,
+    /// Queue pairs (sockets on TCP)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub qps: Option<u32>,
+    /// Threads on each side
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: Option<u32>,
+    /// Sends outstanding per QP
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32768))]
+    pub tx_depth: Option<u32>,
+    /// Receives posted per QP
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32768))]
+    pub rx_depth: Option<u32>,
+    /// Payload carried in the work request up to this size; 0 for never [default: as granted]
+    #[arg(long, value_name = "BYTES")]
+    pub inline: Option<u32>,
+    /// Ask for a completion every N sends
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    pub signal_every: Option<u32>,
+    /// Repeats
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 3)]
+    pub repeats: u32,
+    /// Measured window of each repeat
+    #[arg(long, value_name = "T", value_parser = duration, default_value = "1s")]
+    pub duration: std::time::Duration,
+    /// Warm-up before each repeat
+    #[arg(long, value_name = "T", value_parser = humantime::parse_duration, default_value = "300ms")]
+    pub warmup: std::time::Duration,
+    /// Hosts.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+    /// Devices.
+    #[command(flatten)]
+    pub devices: DeviceArgs,
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `fabbench devices`
+#[derive(Debug, Args)]
+pub struct DevicesArgs {
+    /// Hosts [default: local]
+    pub hosts: Vec<String>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Say more about what happens
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Hosts.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+}
+
+/// `fabbench softroce`
+#[derive(Debug, Args)]
+pub struct SoftroceArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub action: SoftroceAction,
+}
+
+/// Actions on Soft-RoCE devices.
+#[derive(Debug, Subcommand)]
+pub enum SoftroceAction {
+    /// Create a device on a network interface (needs root)
+    Up {
+        /// Interface [default: that of the default route]
+        netdev: Option<String>,
+        /// Name of the device [default: the first free rxeN]
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Remove a device, or all Soft-RoCE devices (needs root)
+    Down {
+        /// Device or interface [default: all]
+        name: Option<String>,
+    },
+    /// Show the devices
+    Status,
+}
+
+/// `fabbench agent`
+#[derive(Debug, Args)]
+pub struct AgentArgs {
+    /// Address and port to listen on; port 0 takes a free one and prints it
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        required_unless_present = "stdio",
+        requires = "token_file"
+    )]
+    pub listen: Option<std::net::SocketAddr>,
+    /// File with the token that a coordinator must prove to know
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Speak on standard input and output (how a coordinator starts it)
+    #[arg(long, hide = true)]
+    pub stdio: bool,
+    /// Name of the session
+    #[arg(long, hide = true, default_value = "")]
+    pub session: String,
+    /// Remove this executable and its directory at once
+    #[arg(long, hide = true)]
+    pub remove_self: bool,
+}
+
+/// A duration of at least 10 ms and at most a day.
+fn duration(text: &str) -> Result<std::time::Duration, String> {
+    let value = humantime::parse_duration(text).map_err(|e| format!("{e} (try 2s or 500ms)"))?;
+    match value.as_millis() {
+        0..10 => Err("shorter than 10 ms: nothing can be measured in that time".into()),
+        10..=86_400_000 => Ok(value),
+        _ => Err("longer than a day".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn zero_duration_is_refused() {
+        for text in ["0", "0s", "0ms", "9ms", "25h", "x"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert_eq!(duration("500ms"), Ok(std::time::Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn bare_json_means_stdout() {
+        let cli = Cli::try_parse_from(["fabbench", "pair", "a", "b", "--json"]).unwrap();
+        let Command::Pair(pair) = cli.command else { panic!("not pair") };
+        assert_eq!(pair.output.json, Some(PathBuf::from("-")));
+        assert_eq!((pair.a.as_str(), pair.b.as_str()), ("a", "b"));
+    }
+
+    #[test]
+    fn an_agent_that_listens_needs_a_token() {
+        assert!(Cli::try_parse_from(["fabbench", "agent", "--listen", "127.0.0.1:0"]).is_err());
+        assert!(Cli::try_parse_from(["fabbench", "agent"]).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! One file per subcommand, named as typed.
+
+pub mod softroce;
+
+use clap::CommandFactory;
+
+use crate::cli::{Cli, Command};
+
+/// What the process answers to its caller (design: 0 pass or warn, 1 fail, 2 usage, 3 incomplete).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExitCode(pub u8);
+
+impl ExitCode {
+    /// Pass or warn.
+    pub const PASS: ExitCode = ExitCode(0);
+    /// Too slow, wrong data, regression, or what `--fail-on` adds.
+    pub const FAIL: ExitCode = ExitCode(1);
+    /// Wrong usage or unreadable input.
+    pub const USAGE: ExitCode = ExitCode(2);
+    /// Not all that was asked could be measured.
+    pub const INCOMPLETE: ExitCode = ExitCode(3);
+    /// Ctrl-C.
+    pub const INTERRUPTED: ExitCode = ExitCode(130);
+}
+
+/// Why a command ended without its result: a sentence for stderr and the exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct CommandError {
+    /// Operation, object, cause and next step.
+    pub message: String,
+    /// Exit code.
+    pub code: ExitCode,
+}
+
+impl CommandError {
+    /// Wrong usage or unreadable input: exit 2.
+    pub fn usage(message: String) -> Self {
+        CommandError { message, code: ExitCode::USAGE }
+    }
+
+    /// What was asked could not be done: exit 3.
+    pub fn incomplete(message: String) -> Self {
+        CommandError { message, code: ExitCode::INCOMPLETE }
+    }
+}
+
+/// Runs what was typed.
+pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
+    match command {
+        Command::Pair(_) | Command::Lat(_) | Command::Bw(_) | Command::Devices(_) => {
+            Err(CommandError::incomplete("not part of this build yet".into()))
+        }
+        Command::Softroce(args) => softroce::run(&args.action),
+        Command::Agent(_) => Err(CommandError::incomplete("not part of this build yet".into())),
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                *shell,
+                &mut Cli::command(),
+                "fabbench",
+                &mut std::io::stdout(),
+            );
+            Ok(ExitCode::PASS)
+        }
+        Command::Man => man(),
+    }
+}
+
+/// Prints the manual page.
+fn man() -> Result<ExitCode, CommandError> {
+    clap_mangen::Man::new(Cli::command())
+        .render(&mut std::io::stdout())
+        .map_err(|error| CommandError::incomplete(format!("write manual page: stdout: {error}")))?;
+    Ok(ExitCode::PASS)
+}
