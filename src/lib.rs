@@ -4,6 +4,8 @@
 
 pub mod cli;
 pub mod commands;
+pub mod engine;
+pub mod measure;
 pub mod session;
 pub mod transport;
 

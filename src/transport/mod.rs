@@ -77,6 +77,15 @@ pub trait Stream {
 
     /// Makes everything started so far show up in [`Stream::finished`] without further starts.
     fn flush(&mut self) -> Result<()>;
+
+    /// Called when a look found nothing to do, `empty` times in a row by now. May give up the CPU,
+    /// for at most 10 ms, until something can move; sockets do, polled memory only spins.
+    #[inline]
+    fn idle(&mut self, empty: u32) -> Result<()> {
+        let _ = empty;
+        std::hint::spin_loop();
+        Ok(())
+    }
 }
 
 /// Operations on named ranges of the local and the remote buffer.

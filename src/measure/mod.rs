@@ -1,0 +1,3 @@
+//! Time, samples and what is computed from them.
+
+pub mod clock;
