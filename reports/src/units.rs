@@ -56,7 +56,9 @@ impl fmt::Display for Size {
         let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         let fitting = units.into_iter().find(|(unit, _)| self.0 >= *unit);
         f.pad(&match fitting {
-            Some((unit, name)) if self.0 % unit == 0 => format!("{} {name}", self.0 / unit),
+            Some((unit, name)) if self.0.is_multiple_of(unit) => {
+                format!("{} {name}", self.0 / unit)
+            }
             // Packet sizes such as 1500 or 9000 are known by their bytes.
             Some((unit, name)) if self.0 >= 10_000 => figure(self.0 as f64, unit as f64, name),
             _ => format!("{} B", self.0),

@@ -1,0 +1,291 @@
+//! What explains the results, what is missing, how it was measured, and the verdict.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::layout::{Column, Page, Table};
+use super::{View, count};
+use crate::model::{Measurement, Status, Verdict};
+use crate::units::{BitRate, Size, Span, Time};
+
+/// Counters that grow with every packet; they prove traffic and explain nothing.
+const TRAFFIC: [&str; 12] = [
+    "sent_pkts",
+    "rcvd_pkts",
+    "sent_bytes",
+    "rcvd_bytes",
+    "port_xmit_data",
+    "port_rcv_data",
+    "port_xmit_packets",
+    "port_rcv_packets",
+    "unicast_xmit_packets",
+    "unicast_rcv_packets",
+    "rdma_sends",
+    "rdma_recvs",
+];
+
+/// What a counter says, in words.
+const MEANINGS: [(&str, &str); 14] = [
+    ("link_downed", "the link went down"),
+    ("link_error_recovery", "the link recovered from an error"),
+    ("symbol_error", "bad symbols on the cable"),
+    ("port_rcv_errors", "broken packets arrived"),
+    ("port_xmit_discards", "packets were dropped before sending"),
+    ("retry_exceeded_err", "gave up: the peer did not answer"),
+    ("completer_retry_err", "requests were sent again"),
+    ("local_ack_timeout_err", "an acknowledgement did not come in time"),
+    ("packet_seq_err", "packets were lost on the way there"),
+    ("rcvd_seq_err", "packets were lost on the way here"),
+    ("out_of_seq_request", "packets were lost on the way here"),
+    ("out_of_sequence", "packets were lost on the way here"),
+    ("duplicate_request", "requests arrived twice"),
+    ("send_err", "sending failed"),
+];
+
+pub(super) fn counters(view: &View, page: &mut Page) {
+    let mut totals: BTreeMap<&str, (i64, usize)> = BTreeMap::new();
+    for (name, delta) in view.report.measurements.iter().flat_map(|m| &m.counters) {
+        let total = totals.entry(name).or_default();
+        total.0 += delta;
+        total.1 += 1;
+    }
+    if totals.is_empty() {
+        return;
+    }
+    page.title("Counters of the ports");
+    let mut table = Table::new(vec![
+        Column::key("port"),
+        Column::key("counter"),
+        Column::number("grew by"),
+        Column::text("which says"),
+    ]);
+    let explaining = totals.iter().filter(|(name, _)| view.explain || !is_traffic(name));
+    let mut shown = 0;
+    for (name, (delta, cases)) in explaining {
+        let (port, counter) = name.rsplit_once('/').unwrap_or(("", name));
+        table.row(vec![
+            view.endpoint(port),
+            counter.to_owned(),
+            format!("{delta:+}"),
+            format!("{} (in {})", meaning(counter), count(*cases, "measurement")),
+        ]);
+        shown += 1;
+    }
+    page.table(table);
+    let traffic = totals.keys().filter(|name| is_traffic(name)).count();
+    let silent = if shown == 0 { "; no error counter grew" } else { "" };
+    if !view.explain {
+        page.paragraph(&format!("{} of traffic grew{silent}", count(traffic, "counter")));
+    }
+}
+
+pub(super) fn not_measured(view: &View, page: &mut Page) {
+    let missing = &view.report.not_measured;
+    if missing.is_empty() {
+        return;
+    }
+    page.title("Not measured");
+    for item in missing {
+        let asked = if item.asked { " (was asked for)" } else { "" };
+        page.item(&format!("{}{asked}: {}", item.what, item.why));
+    }
+}
+
+pub(super) fn method(view: &View, page: &mut Page) {
+    let measurements = &view.report.measurements;
+    if measurements.is_empty() {
+        return;
+    }
+    page.title("Method");
+    let mut kinds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for m in measurements.iter().filter(|m| m.test != "integrity" && m.method.window_ns > 0) {
+        kinds.entry(m.test.replace('_', " ")).or_default().insert(timing(m));
+    }
+    let kinds: Vec<String> = kinds
+        .into_iter()
+        .map(|(test, ways)| format!("{test} {}", ways.into_iter().collect::<Vec<_>>().join(" or ")))
+        .collect();
+    if !kinds.is_empty() {
+        page.paragraph(&format!("{}.", kinds.join("; ")));
+    }
+    if let Some(clock) = clock(measurements) {
+        page.paragraph(&clock);
+    }
+    if view.explain {
+        for m in measurements {
+            explain(view, m, page);
+        }
+    }
+}
+
+pub(super) fn diagnosis(view: &View, page: &mut Page) {
+    if view.report.diagnosis.is_empty() {
+        return;
+    }
+    page.title("Diagnosis");
+    for finding in &view.report.diagnosis {
+        let sure = format!("confidence {}", finding.confidence);
+        page.item(&format!("{}: {} ({sure})", finding.object, finding.cause));
+        for evidence in &finding.evidence {
+            page.wrapped(&format!("seen: {evidence}"), "    ", "      ");
+        }
+        if !finding.remedy.is_empty() {
+            page.wrapped(&format!("to do: {}", finding.remedy), "    ", "      ");
+        }
+    }
+}
+
+pub(super) fn verdict(view: &View, page: &mut Page) {
+    let verdict = &view.report.verdict;
+    page.title("Verdict");
+    let word = page.painted_as(&verdict.status.word().to_uppercase(), verdict.status);
+    page.paragraph(&format!("{word}: {}", parts(verdict, view.report.simulated)));
+    for reason in &verdict.reasons {
+        page.item(reason);
+    }
+    for (number, step) in verdict.next.iter().enumerate() {
+        if number == 0 {
+            page.paragraph("Next:");
+        }
+        page.wrapped(&format!("{}. {step}", number + 1), "  ", "     ");
+    }
+}
+
+fn parts(verdict: &Verdict, simulated: bool) -> String {
+    let function = match verdict.function {
+        Status::Pass => "function passed".to_owned(),
+        Status::Warn => "function passed with warnings".to_owned(),
+        Status::Fail => "function failed".to_owned(),
+        Status::Incomplete => "function incomplete: not all that was asked was measured".to_owned(),
+        other => format!("function {other}"),
+    };
+    let performance = match verdict.performance {
+        Status::Pass => "performance passed".to_owned(),
+        Status::Warn => "performance passed with warnings".to_owned(),
+        Status::Fail => "performance failed".to_owned(),
+        Status::Unjudged if simulated => "line rate not judged: Soft-RoCE has none".to_owned(),
+        Status::Unjudged => "performance not judged".to_owned(),
+        other => format!("performance {other}"),
+    };
+    format!("{function}; {performance}")
+}
+
+fn is_traffic(name: &str) -> bool {
+    TRAFFIC.contains(&name.rsplit_once('/').map_or(name, |(_, counter)| counter))
+}
+
+fn meaning(counter: &str) -> &'static str {
+    let known = MEANINGS.iter().find(|(name, _)| *name == counter);
+    known.map_or("changed", |(_, meaning)| meaning)
+}
+
+/// `3 × 1 s after 250 ms warm-up`.
+fn timing(m: &Measurement) -> String {
+    let window = Span(m.method.window_ns);
+    format!("{} × {window} after {} warm-up", m.repeats.len(), Span(m.method.warmup_ns))
+}
+
+fn clock(measurements: &[Measurement]) -> Option<String> {
+    let stamped = measurements.iter().filter(|m| m.method.clock_resolution_ns > 0);
+    let worst = stamped.max_by(|a, b| a.method.clock_cost_ns.total_cmp(&b.method.clock_cost_ns))?;
+    Some(format!(
+        "Clock: step {}, {} a reading. Percentiles are nearest rank over all samples, nothing is \
+         trimmed; bandwidth is the receiver's count, the median of the repeats; the min window is \
+         the worst interval of any repeat.",
+        Time(worst.method.clock_resolution_ns as f64),
+        Time(worst.method.clock_cost_ns),
+    ))
+}
+
+fn explain(view: &View, m: &Measurement, page: &mut Page) {
+    page.item(&m.id);
+    let mut detail = |text: String| page.wrapped(&text, "    ", "      ");
+    let ends = (view.endpoint(&m.initiator), view.endpoint(&m.responder));
+    detail(format!("initiator {}, responder {}", ends.0, ends.1));
+    detail(knobs(m));
+    for (title, values) in
+        [("requested", &m.method.requested), ("took effect", &m.method.effective)]
+    {
+        if !values.is_empty() {
+            let values: Vec<String> = values.iter().map(|(k, v)| format!("{k} {v}")).collect();
+            detail(format!("{title}: {}", values.join(", ")));
+        }
+    }
+    detail(route(m));
+    detail(memory(m));
+    for (host, cpu) in &m.cpu {
+        let (user, system) = (Time(cpu.user_ns as f64), Time(cpu.system_ns as f64));
+        detail(format!("CPU time on {host}: {user} user, {system} system"));
+    }
+    for term in m.ceiling.iter().flat_map(|ceiling| &ceiling.terms) {
+        let hard = if term.hard { "hard" } else { "soft" };
+        let rate = BitRate(term.bps);
+        detail(format!("ceiling {}: {rate} ({hard}): {}", term.name, term.because));
+    }
+    if let Some(bound) = &m.bound {
+        detail(format!("bound: {bound}"));
+    }
+    if !m.reason.is_empty() {
+        detail(format!("{}: {}", super::judged(m.status), m.reason));
+    }
+    for (index, text) in m.repeats.iter().map(repeat).enumerate() {
+        detail(format!("repeat {}: {text}", index + 1));
+    }
+}
+
+fn knobs(m: &Measurement) -> String {
+    let k = &m.method;
+    format!(
+        "{}, {}, tx depth {}, rx depth {}, inline up to {}, signal every {}, {} polling, arrival by {}",
+        count(k.qps as usize, if m.transport == "tcp" { "socket" } else { "QP" }),
+        count(k.threads as usize, "thread"),
+        k.tx_depth,
+        k.rx_depth,
+        Size(u64::from(k.inline)),
+        k.signal_every,
+        k.polling,
+        k.arrival,
+    )
+}
+
+fn route(m: &Measurement) -> String {
+    let p = &m.path;
+    let mut text = format!("path {} ↔ {}, {}, MTU {} B", p.gid_a, p.gid_b, p.gid_type, p.mtu);
+    text.push_str(&format!(", service level {}, traffic class {}", p.sl, p.traffic_class));
+    if !p.udp_sports.is_empty() {
+        text.push_str(&format!(", UDP source ports {:?}", p.udp_sports));
+    }
+    text
+}
+
+fn memory(m: &Measurement) -> String {
+    let kind = &m.memory.kind;
+    let mut text = format!("memory {kind}, working set {}", Size(m.memory.working_set_bytes));
+    if let Some(node) = m.memory.numa_node {
+        text.push_str(&format!(", NUMA node {node}"));
+    }
+    text.push_str(match m.memory.exceeds_llc {
+        Some(true) => ", more than the last-level cache holds",
+        Some(false) => ", fits the last-level cache",
+        None => ", last-level cache unknown",
+    });
+    text
+}
+
+fn repeat(r: &crate::model::Repeat) -> String {
+    let mut parts = vec![format!("window {}", Time(r.window_ns as f64))];
+    if let Some(latency) = r.latency_ns {
+        parts.push(format!("p50 {}, max {}", Time(latency.p50), Time(latency.max)));
+        parts.push(format!("{} samples", latency.count));
+    }
+    for (who, bps) in [("sent", r.sent_bps), ("received", r.received_bps)] {
+        parts.extend(bps.map(|bps| format!("{who} {}", BitRate(bps))));
+    }
+    if r.messages_sent > 0 {
+        parts.push(format!("{} messages sent, {} received", r.messages_sent, r.messages_received));
+    }
+    parts.push(format!("skew {}", Time(r.skew_ns as f64)));
+    if r.longest_gap_ns > 0 {
+        parts.push(format!("longest gap {}", Time(r.longest_gap_ns as f64)));
+    }
+    parts.join(", ")
+}

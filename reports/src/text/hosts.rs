@@ -1,0 +1,306 @@
+//! Who was measured: hosts, devices, rails, checks.
+
+use super::layout::{Column, Page, Table};
+use super::{Options, View, count, host_of, judged, letter};
+use crate::model::{Check, Device, Host, Port, Status};
+use crate::units::BitRate;
+
+/// What can be tested on some hosts, with the remedy for what cannot: `fabbench devices`.
+///
+/// `checks` that passed are not shown.
+pub fn devices(hosts: &[Host], checks: &[Check], options: &Options) -> String {
+    let mut page = Page::new(options.width, options.color);
+    for host in hosts {
+        page.title(&host.name);
+        page.paragraph(&host_facts(host));
+        let found = device_rows(host);
+        if found.is_empty() {
+            page.paragraph(&format!("no RDMA device: {}", or_unknown(&host.rdma_core)));
+        } else {
+            page.table(device_table(vec![Column::key("port")], found));
+            for device in &host.devices {
+                unusable(device, &mut page);
+            }
+            gids(host, &mut page);
+        }
+    }
+    problems(checks, &mut page);
+    page.finish()
+}
+
+pub(super) fn heading(view: &View, page: &mut Page) {
+    let report = view.report;
+    let named: Vec<String> = view.names.iter().map(|name| named(name, &view.names)).collect();
+    let command = report.command.iter().find(|word| !word.starts_with('-'));
+    let command = command.map_or("fabbench".to_owned(), |word| format!("fabbench {word}"));
+    page.title(format!("{command}: {}", named.join(", ")).trim_end_matches([':', ' ']));
+    page.paragraph(&format!(
+        "suite {}, profile {}; {} to {}; fabbench {} ({})",
+        report.suite.name,
+        report.profile.name,
+        report.started,
+        report.finished,
+        report.tool.version,
+        report.tool.commit,
+    ));
+    if view.explain {
+        page.paragraph(&format!("command: {}", report.command.join(" ")));
+        page.paragraph(&format!(
+            "suite hash {}, profile hash {}",
+            or_none(&report.suite.hash),
+            or_none(&report.profile.hash)
+        ));
+    }
+    if report.simulated {
+        page.paragraph(
+            "The RDMA devices are software (Soft-RoCE): function is tested for real, but no rate \
+             here is a line rate.",
+        );
+    }
+    if !report.complete {
+        page.paragraph("The run ended early: what follows was measured before that.");
+    }
+    hosts(view, page);
+}
+
+pub(super) fn rails(view: &View, page: &mut Page) {
+    if view.report.rails.is_empty() {
+        return;
+    }
+    page.title("Rails");
+    let mut table = Table::new(vec![
+        Column::key("rail"),
+        Column::key("from"),
+        Column::key("to"),
+        Column::word("data crossed"),
+        Column::number("path MTU"),
+        Column::text("GIDs"),
+    ]);
+    for rail in &view.report.rails {
+        let path =
+            view.report.measurements.iter().find(|m| {
+                m.transport != "tcp" && m.path.rail == rail.name && !m.path.gid_a.is_empty()
+            });
+        let path = path.map(|m| &m.path);
+        table.row(vec![
+            rail.name.clone(),
+            view.endpoint(&rail.a),
+            view.endpoint(&rail.b),
+            if rail.proved { "yes" } else { "not proved" }.to_owned(),
+            path.map(|path| mtu(path.mtu)).unwrap_or_default(),
+            path.map(|p| format!("{} ↔ {}, {}", p.gid_a, p.gid_b, p.gid_type)).unwrap_or_default(),
+        ]);
+    }
+    page.table(table);
+    for (names, why) in grouped(view.report.rails.iter().map(|r| (&*r.name, &*r.why))) {
+        page.paragraph(&format!("{names}: {why}"));
+    }
+    let verbs = view.report.measurements.iter().filter(|m| m.transport != "tcp");
+    for (names, why) in grouped(verbs.map(|m| (&*m.path.rail, &*m.path.why))) {
+        page.paragraph(&format!("path of {names}: {why}"));
+    }
+}
+
+pub(super) fn checks(view: &View, page: &mut Page) {
+    let checks = &view.report.checks;
+    if checks.is_empty() {
+        return;
+    }
+    page.title("Checks");
+    let mut table = Table::new(vec![
+        Column::key("check"),
+        Column::key("object"),
+        Column::key("verdict"),
+        Column::text("found"),
+    ]);
+    for check in checks.iter().filter(|check| view.explain || noteworthy(check)) {
+        let object = object_of(check, &view.names);
+        let status = page.status(check.status);
+        table.row(vec![check.id.clone(), object, status, found(check)]);
+    }
+    page.table(table);
+    let passed = checks.iter().filter(|check| check.status == Status::Pass).count();
+    let beside = checks.iter().filter(|check| check.status == Status::NotApplicable).count();
+    let beside = if beside > 0 { format!(", {beside} did not apply") } else { String::new() };
+    page.paragraph(&format!("{passed} of {} passed{beside}", count(checks.len(), "check")));
+}
+
+fn hosts(view: &View, page: &mut Page) {
+    for host in &view.report.hosts {
+        let name = letter(&host.name, &view.names);
+        page.paragraph(&format!("{name}: {}", host_facts(host)));
+        if view.explain {
+            let limits = host.limits.iter().map(|(name, value)| format!("{name} {value}"));
+            let limits: Vec<String> = limits.collect();
+            page.paragraph(&format!("{name} limits: {}", or_none(&limits.join(", "))));
+        }
+    }
+    let mut rows = Vec::new();
+    for host in &view.report.hosts {
+        for mut row in device_rows(host) {
+            row.insert(0, letter(&host.name, &view.names).to_owned());
+            rows.push(row);
+        }
+    }
+    page.table(device_table(vec![Column::key("host"), Column::key("port")], rows));
+    for host in &view.report.hosts {
+        for device in &host.devices {
+            unusable(device, page);
+        }
+        if view.explain {
+            gids(host, page);
+        }
+    }
+}
+
+/// `node-a (A)` in a pair.
+fn named(name: &str, names: &[&str]) -> String {
+    let letter = letter(name, names);
+    if letter == name { name.to_owned() } else { format!("{name} ({letter})") }
+}
+
+fn host_facts(host: &Host) -> String {
+    let mut facts = Vec::new();
+    if !host.hostname.is_empty() && host.hostname != host.name {
+        facts.push(format!("calls itself {}", host.hostname));
+    }
+    facts.push(format!("Linux {} {}", or_unknown(&host.kernel), host.arch).trim_end().to_owned());
+    facts.push(or_unknown(&host.os).to_owned());
+    facts.push(format!("{} ({})", count(host.cpus as usize, "CPU"), or_unknown(&host.cpu)));
+    if !host.devices.is_empty() {
+        facts.push(format!("rdma-core {}", or_unknown(&host.rdma_core)));
+    }
+    facts.push(format!("agent {}", or_unknown(&host.agent)));
+    facts.join(", ")
+}
+
+fn device_table(keys: Vec<Column>, rows: Vec<Vec<String>>) -> Table {
+    let mut columns = keys;
+    columns.extend([
+        Column::word("state"),
+        Column::word("link"),
+        Column::number("rate"),
+        Column::number("MTU"),
+        Column::word("netdev"),
+        Column::word("driver"),
+        Column::word("firmware"),
+        Column::number("NUMA"),
+    ]);
+    let mut table = Table::new(columns);
+    for row in rows {
+        table.row(row);
+    }
+    table
+}
+
+fn device_rows(host: &Host) -> Vec<Vec<String>> {
+    let ports = host.devices.iter().flat_map(|d| d.ports.iter().map(move |port| (d, port)));
+    ports.map(|(device, port)| port_row(device, port)).collect()
+}
+
+fn port_row(device: &Device, port: &Port) -> Vec<String> {
+    let speed = format!("{} {}", port.width, port.speed);
+    let rate = match (port.rate_bps, device.soft) {
+        (Some(bps), false) => format!("{} {}", BitRate(bps as f64), speed.trim()),
+        (_, true) => "software".to_owned(),
+        (None, false) => "unknown".to_owned(),
+    };
+    vec![
+        format!("{}:{}", device.name, port.port),
+        port.state.clone(),
+        port.link_layer.clone(),
+        rate.trim_end().to_owned(),
+        mtu(port.active_mtu),
+        port.netdev.clone().unwrap_or_default(),
+        device.driver.clone(),
+        device.firmware.clone(),
+        device.numa_node.map(|node| node.to_string()).unwrap_or_default(),
+    ]
+}
+
+fn gids(host: &Host, page: &mut Page) {
+    for device in &host.devices {
+        for port in &device.ports {
+            let gids: Vec<String> = port
+                .gids
+                .iter()
+                .map(|gid| format!("{} {} ({})", gid.index, gid.gid, gid.kind))
+                .collect();
+            let gids = if gids.is_empty() { "no usable GID".to_owned() } else { gids.join(", ") };
+            page.paragraph(&format!("{}:{} GIDs: {gids}", device.name, port.port));
+        }
+    }
+}
+
+fn unusable(device: &Device, page: &mut Page) {
+    if let Some(why) = &device.unusable {
+        page.paragraph(&format!("{} cannot be used: {why}", device.name));
+    }
+}
+
+fn problems(checks: &[Check], page: &mut Page) {
+    let problems: Vec<&Check> = checks.iter().filter(|check| noteworthy(check)).collect();
+    if problems.is_empty() {
+        return;
+    }
+    page.title("Problems");
+    for check in problems {
+        let status = page.status(check.status);
+        page.item(&format!("{}: {status}: {}", object_of(check, &[]), found(check)));
+    }
+}
+
+fn noteworthy(check: &Check) -> bool {
+    !matches!(judged(Some(check.status)), Status::Pass | Status::NotApplicable)
+}
+
+fn found(check: &Check) -> String {
+    let mut text = check.found.clone();
+    if !check.wanted.is_empty() && check.status != Status::Pass {
+        text.push_str(&format!("; wanted: {}", check.wanted));
+    }
+    if !check.remedy.is_empty() {
+        text.push_str(&format!("; to do: {}", check.remedy));
+    }
+    text
+}
+
+/// The object of a check with its host, which is not named twice.
+fn object_of(check: &Check, names: &[&str]) -> String {
+    let host = letter(&check.host, names);
+    let object = match check.object.rsplit_once('/') {
+        Some((of, port)) if host_of(&check.object) == of && of == check.host => port,
+        _ => &check.object,
+    };
+    if object.is_empty() || object == check.host {
+        host.to_owned()
+    } else {
+        format!("{host} {object}")
+    }
+}
+
+/// Names that share a text, in the order met: `rail0, rail1`.
+fn grouped<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(String, &'a str)> {
+    let mut groups: Vec<(Vec<&str>, &str)> = Vec::new();
+    for (name, text) in pairs.filter(|(name, text)| !name.is_empty() && !text.is_empty()) {
+        match groups.iter_mut().find(|(_, known)| *known == text) {
+            Some((names, _)) if names.contains(&name) => {}
+            Some((names, _)) => names.push(name),
+            None => groups.push((vec![name], text)),
+        }
+    }
+    groups.into_iter().map(|(names, text)| (names.join(", "), text)).collect()
+}
+
+fn mtu(bytes: u32) -> String {
+    // The path MTU is known by its bytes: 4096, not 4 KiB.
+    if bytes == 0 { "unknown".to_owned() } else { format!("{bytes} B") }
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "unknown" } else { text }
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "none" } else { text }
+}

@@ -1,0 +1,410 @@
+//! What was measured, one table a test.
+
+use std::collections::BTreeMap;
+
+use super::layout::{Column, Page, Table};
+use super::{View, host_of, judged, label, operation, result_line};
+use crate::model::{Latency, Measurement, Status};
+use crate::units::{BitRate, Factor, MessageRate, Share, Size, Time, range};
+
+pub(super) fn integrity(view: &View, page: &mut Page) {
+    let measurements = view.of("integrity", false);
+    let all: Vec<&Measurement> =
+        measurements.into_iter().chain(view.of("integrity", true)).collect();
+    if all.is_empty() {
+        return;
+    }
+    page.title("Integrity: every byte compared at its place");
+    let mut table = Table::new(vec![
+        Column::key("rail"),
+        Column::key("operation"),
+        Column::key("direction"),
+        Column::number("checked"),
+        Column::number("wrong"),
+        Column::number("messages lost"),
+        Column::word("verdict"),
+    ]);
+    for m in &all {
+        table.row(vec![
+            rail(m),
+            label(m),
+            view.direction(m),
+            Size(m.bytes_verified).to_string(),
+            format!("{} B", m.bytes_wrong),
+            m.messages_lost.to_string(),
+            page.status(judged(m.status)),
+        ]);
+    }
+    page.table(table);
+    notes(view, &all, page);
+}
+
+pub(super) fn latency(view: &View, page: &mut Page) {
+    let all = view.of("latency", false);
+    if all.is_empty() {
+        return;
+    }
+    page.title("Latency: half a round trip for SEND and WRITE, a whole one for READ");
+    page.table(latency_table(view, &all, page));
+    notes(view, &all, page);
+}
+
+pub(super) fn bandwidth(view: &View, page: &mut Page) {
+    let mut all = view.of("bandwidth", false);
+    all.retain(|m| !view.rails_together(m));
+    if all.is_empty() {
+        return;
+    }
+    page.title("Bandwidth: payload that arrived, one rail at a time");
+    page.table(rate_table(view, &all, page));
+    accounting(view, &all, page);
+    notes(view, &all, page);
+}
+
+pub(super) fn together(view: &View, page: &mut Page) {
+    let mut all = view.of("bandwidth", false);
+    all.retain(|m| view.rails_together(m));
+    if all.is_empty() {
+        return;
+    }
+    page.title("Bandwidth: all rails together");
+    page.table(rate_table(view, &all, page));
+    accounting(view, &all, page);
+    notes(view, &all, page);
+}
+
+pub(super) fn message_rate(view: &View, page: &mut Page) {
+    let mut all = view.of("message_rate", false);
+    all.extend(view.of("message_rate", true));
+    if all.is_empty() {
+        return;
+    }
+    page.title("Message rate");
+    let mut table = Table::new(vec![
+        Column::key("rail"),
+        Column::key("operation"),
+        Column::key("size"),
+        Column::key("direction"),
+        Column::number("median"),
+        Column::number("min–max"),
+        Column::number("min window"),
+        Column::number("QPs"),
+        Column::word("verdict"),
+    ]);
+    for m in &all {
+        let rate = m.messages_per_s;
+        table.row(vec![
+            rail(m),
+            label(m),
+            Size(m.size_bytes).to_string(),
+            view.direction(m),
+            rate.map_or("n/a".into(), |r| MessageRate(r.median).to_string()),
+            rate.map_or("n/a".into(), |r| range(MessageRate(r.min), MessageRate(r.max))),
+            rate.map_or("n/a".into(), |r| MessageRate(r.min_window).to_string()),
+            m.method.qps.to_string(),
+            page.status(judged(m.status)),
+        ]);
+    }
+    page.table(table);
+    notes(view, &all, page);
+}
+
+pub(super) fn tcp(view: &View, page: &mut Page) {
+    let (latency, bandwidth) = (view.of("latency", true), view.of("bandwidth", true));
+    let all: Vec<&Measurement> = latency.iter().chain(&bandwidth).copied().collect();
+    if all.is_empty() {
+        return;
+    }
+    page.title("TCP between the same hosts, RDMA beside it");
+    let mut table = Table::new(vec![
+        Column::key("path"),
+        Column::key("test"),
+        Column::key("size"),
+        Column::key("direction"),
+        Column::number("TCP"),
+        Column::number("min–max"),
+        Column::word("RDMA"),
+        Column::number("RDMA better by"),
+    ]);
+    for m in &all {
+        let (value, spread) = if m.test == "latency" { tcp_latency(m) } else { tcp_rate(m) };
+        let (beside, factor) = rdma_beside(view, m).unwrap_or_default();
+        table.row(vec![
+            path_name(view, m),
+            operation(&m.op),
+            Size(m.size_bytes).to_string(),
+            view.direction(m),
+            value,
+            spread,
+            beside,
+            factor,
+        ]);
+    }
+    page.table(table);
+    let mut reasons: Vec<&str> = all.iter().map(|m| m.path.why.as_str()).collect();
+    reasons.dedup();
+    for why in reasons.into_iter().filter(|why| !why.is_empty()) {
+        page.paragraph(&format!("path: {why}"));
+    }
+    notes(view, &all, page);
+}
+
+/// Tests without a table of their own.
+pub(super) fn others(view: &View, page: &mut Page) {
+    let known = ["integrity", "latency", "bandwidth", "message_rate"];
+    let all = view.report.measurements.iter();
+    let all: Vec<&Measurement> = all.filter(|m| !known.contains(&m.test.as_str())).collect();
+    if all.is_empty() {
+        return;
+    }
+    page.title("Other measurements");
+    for m in all {
+        page.item(&result_line(m, &view.names));
+    }
+}
+
+fn latency_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
+    let mut table = Table::new(vec![
+        Column::key("rail"),
+        Column::key("operation"),
+        Column::key("size"),
+        Column::key("path"),
+        Column::word("of"),
+        Column::number("p50"),
+        Column::number("p99"),
+        Column::number("p99.9"),
+        Column::number("max"),
+        Column::number("n"),
+        Column::number("p50 spread"),
+        Column::word("verdict"),
+    ]);
+    for m in all {
+        let latency = m.latency_ns;
+        let time = |of: fn(&Latency) -> Option<f64>| {
+            latency.as_ref().and_then(of).map_or("n/a".to_owned(), |ns| Time(ns).to_string())
+        };
+        table.row(vec![
+            rail(m),
+            label(m),
+            Size(m.size_bytes).to_string(),
+            super::arrow(&m.initiator, &m.responder, &view.names),
+            trip(m).to_owned(),
+            time(|l| Some(l.p50)),
+            time(|l| Some(l.p99)),
+            time(|l| l.p999),
+            time(|l| Some(l.max)),
+            latency.map_or(String::new(), |l| l.count.to_string()),
+            p50_spread(m).map(|s| Share(s).to_string()).unwrap_or_default(),
+            page.status(judged(m.status)),
+        ]);
+    }
+    table
+}
+
+fn rate_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
+    let mut table = Table::new(vec![
+        Column::key("rail"),
+        Column::key("operation"),
+        Column::key("size"),
+        Column::key("direction"),
+        Column::number("median"),
+        Column::number("min–max"),
+        Column::number("min window"),
+        Column::number("ceiling"),
+        Column::word("verdict"),
+    ]);
+    for m in all {
+        let rate = m.goodput_bps;
+        table.row(vec![
+            rail(m),
+            label(m),
+            Size(m.size_bytes).to_string(),
+            view.direction(m),
+            rate.map_or("n/a".into(), |r| BitRate(r.median).to_string()),
+            rate.map_or("n/a".into(), |r| range(BitRate(r.min), BitRate(r.max))),
+            rate.map_or("n/a".into(), |r| BitRate(r.min_window).to_string()),
+            ceiling(m),
+            page.status(judged(m.status)),
+        ]);
+    }
+    for sum in sums(view, all) {
+        table.row(sum);
+    }
+    table
+}
+
+fn ceiling(m: &Measurement) -> String {
+    match (&m.ceiling, m.efficiency) {
+        (Some(ceiling), Some(share)) => format!("{} of {}", Share(share), BitRate(ceiling.bps)),
+        (Some(ceiling), None) => BitRate(ceiling.bps).to_string(),
+        (None, _) => String::new(),
+    }
+}
+
+/// A row for what ran at the same time: both directions, all rails.
+fn sums(view: &View, all: &[&Measurement]) -> Vec<Vec<String>> {
+    let mut sets: BTreeMap<Vec<&str>, Vec<&Measurement>> = BTreeMap::new();
+    for m in all.iter().filter(|m| !m.together_with.is_empty()) {
+        let mut ids: Vec<&str> = m.together_with.iter().map(String::as_str).collect();
+        ids.push(&m.id);
+        ids.sort_unstable();
+        ids.dedup();
+        sets.entry(ids).or_default().push(m);
+    }
+    let whole = sets.into_iter().filter(|(ids, members)| ids.len() == members.len());
+    whole.filter_map(|(_, members)| sum_row(view, &members)).collect()
+}
+
+fn sum_row(view: &View, members: &[&Measurement]) -> Option<Vec<String>> {
+    let first = members.first()?;
+    let repeats = members.iter().map(|m| m.repeats.len()).min().filter(|n| *n > 0)?;
+    let of_repeat = |index: usize| -> Option<f64> {
+        members.iter().map(|m| m.repeats[index].received_bps).sum()
+    };
+    let mut totals = (0..repeats).map(of_repeat).collect::<Option<Vec<f64>>>()?;
+    totals.sort_by(f64::total_cmp);
+    let same_rail = members.iter().all(|m| m.path.rail == first.path.rail);
+    let one_way = members.iter().all(|m| m.data_from == first.data_from || !same_rail)
+        && members.iter().all(|m| host_of(&m.data_from) == host_of(&first.data_from));
+    Some(vec![
+        if same_rail { first.path.rail.clone() } else { "all rails".to_owned() },
+        label(first),
+        Size(first.size_bytes).to_string(),
+        if one_way { view.direction(first) } else { "sum".to_owned() },
+        BitRate(median(&totals)).to_string(),
+        range(BitRate(totals[0]), BitRate(totals[totals.len() - 1])),
+    ])
+}
+
+/// What sender and receiver counted: a loss is named, agreement is said once.
+fn accounting(view: &View, all: &[&Measurement], page: &mut Page) {
+    let (mut messages, mut agree) = (0, true);
+    for m in all {
+        let sent: u64 = m.repeats.iter().map(|r| r.messages_sent).sum();
+        let received: u64 = m.repeats.iter().map(|r| r.messages_received).sum();
+        messages += received;
+        if sent != received {
+            agree = false;
+            page.paragraph(&format!(
+                "{}: sender counted {sent} messages, receiver {received}",
+                row_name(view, m)
+            ));
+        }
+    }
+    if agree && messages > 0 {
+        page.paragraph(&format!("sender and receiver counted the same {messages} messages"));
+    }
+}
+
+/// Why rows are not as expected.
+fn notes(view: &View, all: &[&Measurement], page: &mut Page) {
+    for m in all {
+        let status = judged(m.status);
+        let expected = matches!(status, Status::Pass | Status::Unjudged | Status::NotApplicable);
+        if !expected && !m.reason.is_empty() {
+            let word = page.status(status);
+            page.paragraph(&format!("{}: {word}: {}", row_name(view, m), m.reason));
+        }
+        if !m.data_errors.is_empty() && m.data_errors != m.reason {
+            page.paragraph(&format!("{}: {}", row_name(view, m), m.data_errors));
+        }
+    }
+}
+
+fn row_name(view: &View, m: &Measurement) -> String {
+    let name = format!("{} {} {}", rail(m), label(m), view.direction(m));
+    name.trim_start().to_owned()
+}
+
+fn tcp_latency(m: &Measurement) -> (String, String) {
+    let Some(latency) = m.latency_ns else { return ("n/a".into(), "n/a".into()) };
+    let p50s = repeat_p50s(m);
+    let spread = match (p50s.first(), p50s.last()) {
+        (Some(low), Some(high)) => range(Time(*low), Time(*high)),
+        _ => String::new(),
+    };
+    (format!("{} {}", trip(m), Time(latency.p50)), spread)
+}
+
+fn tcp_rate(m: &Measurement) -> (String, String) {
+    let Some(rate) = m.goodput_bps else { return ("n/a".into(), "n/a".into()) };
+    (BitRate(rate.median).to_string(), range(BitRate(rate.min), BitRate(rate.max)))
+}
+
+/// The comparable RDMA result and how many times better it is.
+fn rdma_beside(view: &View, tcp: &Measurement) -> Option<(String, String)> {
+    let same_hosts = |m: &&Measurement| {
+        host_of(&m.data_from) == host_of(&tcp.data_from)
+            && host_of(&m.data_to) == host_of(&tcp.data_to)
+            && (tcp.path.rail.is_empty() || m.path.rail == tcp.path.rail)
+    };
+    let candidates = view.of(&tcp.test, false);
+    let candidates = candidates.into_iter().filter(same_hosts).filter(|m| {
+        m.bidirectional == tcp.bidirectional && view.rails_together(m) == view.rails_together(tcp)
+    });
+    if tcp.test == "latency" {
+        // SEND is what request and response do: both sides take part.
+        let alike = candidates.filter(|m| m.size_bytes == tcp.size_bytes && m.op != "read");
+        let rdma = alike.min_by_key(|m| m.op != "send")?;
+        let (ours, theirs) = (half_trip(rdma)?, half_trip(tcp)?);
+        let text = format!("{} p50 {} ({})", trip(rdma), Time(rdma.latency_ns?.p50), label(rdma));
+        return Some((text, factor(theirs, ours)));
+    }
+    let alike = candidates.filter(|m| m.goodput_bps.is_some() && m.op != "read");
+    let rdma = alike.min_by_key(|m| (m.op != "write", m.size_bytes != tcp.size_bytes))?;
+    let (ours, theirs) = (rdma.goodput_bps?.median, tcp.goodput_bps?.median);
+    let text = format!("{} ({} {})", BitRate(ours), Size(rdma.size_bytes), label(rdma));
+    Some((text, factor(ours, theirs)))
+}
+
+fn factor(better: f64, worse: f64) -> String {
+    if worse > 0.0 { Factor(better / worse).to_string() } else { "n/a".to_owned() }
+}
+
+fn half_trip(m: &Measurement) -> Option<f64> {
+    let p50 = m.latency_ns?.p50;
+    Some(if m.is_half_rtt == Some(true) { p50 } else { p50 / 2.0 })
+}
+
+fn path_name(view: &View, m: &Measurement) -> String {
+    let netdev = m.initiator.rsplit_once('/').map_or("", |(_, netdev)| netdev);
+    let name = if m.path.rail.is_empty() { netdev } else { &m.path.rail };
+    let together = if view.rails_together(m) { " with the others" } else { "" };
+    format!("{name}{together}")
+}
+
+fn p50_spread(m: &Measurement) -> Option<f64> {
+    let p50s = repeat_p50s(m);
+    let middle = median(&p50s);
+    let (low, high) = (p50s.first()?, p50s.last()?);
+    (p50s.len() > 1 && middle > 0.0).then(|| (high - low) / middle)
+}
+
+/// Sorted.
+fn repeat_p50s(m: &Measurement) -> Vec<f64> {
+    let latencies = m.repeats.iter().filter_map(|r| r.latency_ns);
+    let mut p50s: Vec<f64> = latencies.map(|latency| latency.p50).collect();
+    p50s.sort_by(f64::total_cmp);
+    p50s
+}
+
+/// Of sorted values; 0 of none.
+fn median(sorted: &[f64]) -> f64 {
+    match sorted.len() {
+        0 => 0.0,
+        odd if odd % 2 == 1 => sorted[odd / 2],
+        even => (sorted[even / 2 - 1] + sorted[even / 2]) / 2.0,
+    }
+}
+
+fn trip(m: &Measurement) -> &'static str {
+    match m.is_half_rtt {
+        Some(true) => "half RTT",
+        Some(false) => "RTT",
+        None => "unknown",
+    }
+}
+
+fn rail(m: &Measurement) -> String {
+    m.path.rail.clone()
+}
