@@ -6,6 +6,7 @@ pub mod cli;
 pub mod commands;
 pub mod engine;
 pub mod measure;
+pub mod memory;
 pub mod session;
 pub mod transport;
 
