@@ -1386,7 +1386,6 @@ pub type ibv_get_device_list =
     unsafe extern "C" fn(num_devices: *mut c_int) -> *mut *mut ibv_device;
 pub type ibv_free_device_list = unsafe extern "C" fn(list: *mut *mut ibv_device);
 pub type ibv_get_device_name = unsafe extern "C" fn(device: *mut ibv_device) -> *const c_char;
-pub type ibv_get_device_guid = unsafe extern "C" fn(device: *mut ibv_device) -> __be64;
 pub type ibv_open_device = unsafe extern "C" fn(device: *mut ibv_device) -> *mut ibv_context;
 pub type ibv_close_device = unsafe extern "C" fn(context: *mut ibv_context) -> c_int;
 pub type ibv_get_async_event =

@@ -36,7 +36,6 @@ const FUNCTIONS: &[&str] = &[
     "ibv_free_device_list",
     "ibv_get_async_event",
     "ibv_get_cq_event",
-    "ibv_get_device_guid",
     "ibv_get_device_list",
     "ibv_get_device_name",
     "ibv_modify_qp",
