@@ -31,9 +31,8 @@ pub fn devices(hosts: &[Host], checks: &[Check], options: &Options) -> String {
 pub(super) fn heading(view: &View, page: &mut Page) {
     let report = view.report;
     let named: Vec<String> = view.names.iter().map(|name| named(name, &view.names)).collect();
-    let command = report.command.iter().find(|word| !word.starts_with('-'));
-    let command = command.map_or("fabbench".to_owned(), |word| format!("fabbench {word}"));
-    page.title(format!("{command}: {}", named.join(", ")).trim_end_matches([':', ' ']));
+    let title = format!("{}: {}", command(&report.command), named.join(", "));
+    page.title(title.trim_end_matches([':', ' ']));
     page.paragraph(&format!(
         "suite {}, profile {}; {} to {}; fabbench {} ({})",
         report.suite.name,
@@ -151,6 +150,14 @@ fn hosts(view: &View, page: &mut Page) {
             gids(host, page);
         }
     }
+}
+
+/// `fabbench pair`, whether the command line was kept with the program's name or without.
+fn command(words: &[String]) -> String {
+    let program = words.first().filter(|word| word.rsplit('/').next() == Some("fabbench"));
+    let subcommand =
+        words.iter().skip(usize::from(program.is_some())).find(|w| !w.starts_with('-'));
+    subcommand.map_or("fabbench".to_owned(), |word| format!("fabbench {word}"))
 }
 
 /// `node-a (A)` in a pair.

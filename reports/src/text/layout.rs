@@ -60,20 +60,36 @@ impl Page {
         }
     }
 
-    /// A table; a list of rows where the table would be too wide.
+    /// A table. Where it would be too wide, what all rows share is said below it instead of in
+    /// each of them; where that is not enough, it becomes a list of rows.
     pub(super) fn table(&mut self, table: Table) {
         let table = table.without_empty_columns();
         if table.rows.is_empty() || table.columns.is_empty() {
             return;
         }
+        if let Some(widths) = self.fitting(&table) {
+            return self.grid(&table, &widths);
+        }
+        let (folded, shared) = table.clone().without_shared_columns();
+        match self.fitting(&folded) {
+            Some(widths) => {
+                self.grid(&folded, &widths);
+                self.paragraph(&format!("all of them: {}", shared.join(", ")));
+            }
+            None => self.list(&table),
+        }
+    }
+
+    /// The widths of the columns, if the table fits.
+    fn fitting(&self, table: &Table) -> Option<Vec<usize>> {
         let mut widths = table.widths();
         let others: usize = widths.iter().rev().skip(1).map(|width| width + GAP).sum();
         let room = self.width.saturating_sub(others + GAP);
-        let last = widths.len() - 1;
-        if table.columns[last].wraps && room >= LEAST_TEXT {
-            widths[last] = widths[last].min(room);
+        let last = widths.last_mut()?;
+        if table.columns.last()?.wraps && room >= LEAST_TEXT {
+            *last = (*last).min(room);
         }
-        if widths[last] <= room { self.grid(&table, &widths) } else { self.list(&table) }
+        (*last <= room).then_some(widths)
     }
 
     /// A status in its word and colour.
@@ -221,6 +237,23 @@ impl Table {
         self
     }
 
+    /// Without the columns, the first apart, in which all rows say the same; and what they say.
+    fn without_shared_columns(mut self) -> (Self, Vec<String>) {
+        let mut shared = Vec::new();
+        for index in (1..self.columns.len()).rev() {
+            let Some(first) = self.rows.first().map(|row| row[index].clone()) else { continue };
+            if self.rows.iter().all(|row| row[index] == first) {
+                shared.push(format!("{} {first}", self.columns[index].title));
+                self.columns.remove(index);
+                for row in &mut self.rows {
+                    row.remove(index);
+                }
+            }
+        }
+        shared.reverse();
+        (self, shared)
+    }
+
     fn widths(&self) -> Vec<usize> {
         let widest = |index: usize| {
             let cells = self.rows.iter().map(|row| display_width(&row[index]));
@@ -289,6 +322,19 @@ mod tests {
             let text = rendered(width, table());
             assert!(text.contains("9.81") && text.contains("same") && text.contains("431.0"));
         }
+    }
+
+    #[test]
+    fn what_all_rows_share_is_said_once_where_room_is_short() {
+        let columns = ["rail", "size", "median"].map(Column::key).to_vec();
+        let mut table = Table::new(columns);
+        table.row(vec!["rail0".into(), "64 KiB".into(), "9.81 Gb/s".into()]);
+        table.row(vec!["rail1".into(), "64 KiB".into(), "9.79 Gb/s".into()]);
+        let wide =
+            "  rail   size    median\n  rail0  64 KiB  9.81 Gb/s\n  rail1  64 KiB  9.79 Gb/s\n";
+        assert_eq!(rendered(26, table.clone()), wide);
+        let narrow = "  rail   median\n  rail0  9.81 Gb/s\n  rail1  9.79 Gb/s\n  all of them: size 64\n    KiB\n";
+        assert_eq!(rendered(22, table), narrow);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::layout::{Column, Page, Table};
-use super::{View, host_of, judged, label, operation, result_line};
+use super::{View, host_of, judged, label, result_line};
 use crate::model::{Latency, Measurement, Status};
 use crate::units::{BitRate, Factor, MessageRate, Share, Size, Time, range};
 
@@ -17,7 +17,7 @@ pub(super) fn integrity(view: &View, page: &mut Page) {
     page.title("Integrity: every byte compared at its place");
     let mut table = Table::new(vec![
         Column::key("rail"),
-        Column::key("operation"),
+        Column::key("op"),
         Column::key("direction"),
         Column::number("checked"),
         Column::number("wrong"),
@@ -44,8 +44,9 @@ pub(super) fn latency(view: &View, page: &mut Page) {
     if all.is_empty() {
         return;
     }
-    page.title("Latency: half a round trip for SEND and WRITE, a whole one for READ");
+    page.title("Latency");
     page.table(latency_table(view, &all, page));
+    trips(&all, page);
     notes(view, &all, page);
 }
 
@@ -82,7 +83,7 @@ pub(super) fn message_rate(view: &View, page: &mut Page) {
     page.title("Message rate");
     let mut table = Table::new(vec![
         Column::key("rail"),
-        Column::key("operation"),
+        Column::key("op"),
         Column::key("size"),
         Column::key("direction"),
         Column::number("median"),
@@ -115,32 +116,16 @@ pub(super) fn tcp(view: &View, page: &mut Page) {
     if all.is_empty() {
         return;
     }
-    page.title("TCP between the same hosts, RDMA beside it");
-    let mut table = Table::new(vec![
-        Column::key("path"),
-        Column::key("test"),
-        Column::key("size"),
-        Column::key("direction"),
-        Column::number("TCP"),
-        Column::number("min–max"),
-        Column::word("RDMA"),
-        Column::number("RDMA better by"),
-    ]);
-    for m in &all {
-        let (value, spread) = if m.test == "latency" { tcp_latency(m) } else { tcp_rate(m) };
-        let (beside, factor) = rdma_beside(view, m).unwrap_or_default();
-        table.row(vec![
-            path_name(view, m),
-            operation(&m.op),
-            Size(m.size_bytes).to_string(),
-            view.direction(m),
-            value,
-            spread,
-            beside,
-            factor,
-        ]);
+    let beside: Vec<Option<Beside>> = all.iter().map(|m| rdma_beside(view, m)).collect();
+    let compared = beside.iter().any(Option::is_some);
+    page.title(if compared { "TCP, and RDMA beside it" } else { "TCP" });
+    page.table(tcp_table(view, &all, beside));
+    if all.iter().any(|m| m.test == "latency") {
+        page.paragraph("latency: median of half a round trip");
     }
-    page.table(table);
+    if compared {
+        page.paragraph("gain: how many times as good RDMA is; below 1 TCP is better");
+    }
     let mut reasons: Vec<&str> = all.iter().map(|m| m.path.why.as_str()).collect();
     reasons.dedup();
     for why in reasons.into_iter().filter(|why| !why.is_empty()) {
@@ -163,19 +148,32 @@ pub(super) fn others(view: &View, page: &mut Page) {
     }
 }
 
+/// Which times are half a round trip and which a whole one.
+fn trips(all: &[&Measurement], page: &mut Page) {
+    let mut kinds: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for m in all {
+        let labels = kinds.entry(trip(m)).or_default();
+        if !labels.contains(&label(m)) {
+            labels.push(label(m));
+        }
+    }
+    let kinds: Vec<String> =
+        kinds.into_iter().map(|(trip, labels)| format!("{}: {trip}", labels.join(", "))).collect();
+    page.paragraph(&format!("{}; spread: of the repeats' p50", kinds.join("; ")));
+}
+
 fn latency_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
     let mut table = Table::new(vec![
         Column::key("rail"),
-        Column::key("operation"),
+        Column::key("op"),
         Column::key("size"),
         Column::key("path"),
-        Column::word("of"),
         Column::number("p50"),
         Column::number("p99"),
         Column::number("p99.9"),
         Column::number("max"),
         Column::number("n"),
-        Column::number("p50 spread"),
+        Column::number("spread"),
         Column::word("verdict"),
     ]);
     for m in all {
@@ -188,7 +186,6 @@ fn latency_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
             label(m),
             Size(m.size_bytes).to_string(),
             super::arrow(&m.initiator, &m.responder, &view.names),
-            trip(m).to_owned(),
             time(|l| Some(l.p50)),
             time(|l| Some(l.p99)),
             time(|l| l.p999),
@@ -204,7 +201,7 @@ fn latency_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
 fn rate_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
     let mut table = Table::new(vec![
         Column::key("rail"),
-        Column::key("operation"),
+        Column::key("op"),
         Column::key("size"),
         Column::key("direction"),
         Column::number("median"),
@@ -227,7 +224,8 @@ fn rate_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
             page.status(judged(m.status)),
         ]);
     }
-    for sum in sums(view, all) {
+    for mut sum in sums(view, all) {
+        sum.extend([String::new(), String::new(), page.status(Status::Unjudged)]);
         table.row(sum);
     }
     table
@@ -316,14 +314,47 @@ fn row_name(view: &View, m: &Measurement) -> String {
     name.trim_start().to_owned()
 }
 
+fn tcp_table(view: &View, all: &[&Measurement], beside: Vec<Option<Beside>>) -> Table {
+    let mut table = Table::new(vec![
+        Column::key("path"),
+        Column::key("test"),
+        Column::key("size"),
+        Column::key("direction"),
+        Column::number("TCP"),
+        Column::number("min–max"),
+        Column::word("RDMA"),
+        Column::number("gain"),
+        Column::word("verdict"),
+    ]);
+    for (m, beside) in all.iter().zip(beside) {
+        let (value, spread) = if m.test == "latency" { tcp_latency(m) } else { tcp_rate(m) };
+        let beside = beside.unwrap_or_default();
+        table.row(vec![
+            path_name(view, m),
+            m.test.clone(),
+            Size(m.size_bytes).to_string(),
+            view.direction(m),
+            value,
+            spread,
+            beside.text,
+            beside.gain,
+            // A baseline is there to compare with: only what went wrong is said.
+            m.status.filter(|s| *s > Status::Unknown).map_or(String::new(), |s| s.to_string()),
+        ]);
+    }
+    table
+}
+
+/// Halved where whole round trips were measured.
 fn tcp_latency(m: &Measurement) -> (String, String) {
-    let Some(latency) = m.latency_ns else { return ("n/a".into(), "n/a".into()) };
+    let Some(p50) = half_trip(m) else { return ("n/a".into(), "n/a".into()) };
+    let part = p50 / m.latency_ns.map_or(p50, |latency| latency.p50);
     let p50s = repeat_p50s(m);
     let spread = match (p50s.first(), p50s.last()) {
-        (Some(low), Some(high)) => range(Time(*low), Time(*high)),
+        (Some(low), Some(high)) => range(Time(low * part), Time(high * part)),
         _ => String::new(),
     };
-    (format!("{} {}", trip(m), Time(latency.p50)), spread)
+    (Time(p50).to_string(), spread)
 }
 
 fn tcp_rate(m: &Measurement) -> (String, String) {
@@ -331,30 +362,37 @@ fn tcp_rate(m: &Measurement) -> (String, String) {
     (BitRate(rate.median).to_string(), range(BitRate(rate.min), BitRate(rate.max)))
 }
 
-/// The comparable RDMA result and how many times better it is.
-fn rdma_beside(view: &View, tcp: &Measurement) -> Option<(String, String)> {
-    let same_hosts = |m: &&Measurement| {
+/// An RDMA result beside one of TCP.
+#[derive(Debug, Default)]
+struct Beside {
+    text: String,
+    gain: String,
+}
+
+/// The comparable RDMA result and how many times as good it is.
+fn rdma_beside(view: &View, tcp: &Measurement) -> Option<Beside> {
+    let comparable = |m: &&Measurement| {
         host_of(&m.data_from) == host_of(&tcp.data_from)
             && host_of(&m.data_to) == host_of(&tcp.data_to)
             && (tcp.path.rail.is_empty() || m.path.rail == tcp.path.rail)
+            && m.bidirectional == tcp.bidirectional
+            && view.rails_together(m) == view.rails_together(tcp)
+            && m.op != "read"
     };
-    let candidates = view.of(&tcp.test, false);
-    let candidates = candidates.into_iter().filter(same_hosts).filter(|m| {
-        m.bidirectional == tcp.bidirectional && view.rails_together(m) == view.rails_together(tcp)
-    });
+    let candidates = view.of(&tcp.test, false).into_iter().filter(comparable);
     if tcp.test == "latency" {
         // SEND is what request and response do: both sides take part.
-        let alike = candidates.filter(|m| m.size_bytes == tcp.size_bytes && m.op != "read");
+        let alike = candidates.filter(|m| m.size_bytes == tcp.size_bytes);
         let rdma = alike.min_by_key(|m| m.op != "send")?;
         let (ours, theirs) = (half_trip(rdma)?, half_trip(tcp)?);
-        let text = format!("{} p50 {} ({})", trip(rdma), Time(rdma.latency_ns?.p50), label(rdma));
-        return Some((text, factor(theirs, ours)));
+        let text = format!("{} {}", Time(ours), label(rdma));
+        return Some(Beside { text, gain: factor(theirs, ours) });
     }
-    let alike = candidates.filter(|m| m.goodput_bps.is_some() && m.op != "read");
+    let alike = candidates.filter(|m| m.goodput_bps.is_some());
     let rdma = alike.min_by_key(|m| (m.op != "write", m.size_bytes != tcp.size_bytes))?;
     let (ours, theirs) = (rdma.goodput_bps?.median, tcp.goodput_bps?.median);
-    let text = format!("{} ({} {})", BitRate(ours), Size(rdma.size_bytes), label(rdma));
-    Some((text, factor(ours, theirs)))
+    let text = format!("{} {} {}", BitRate(ours), label(rdma), Size(rdma.size_bytes));
+    Some(Beside { text, gain: factor(ours, theirs) })
 }
 
 fn factor(better: f64, worse: f64) -> String {

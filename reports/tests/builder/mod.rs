@@ -1,0 +1,502 @@
+//! Reports with made-up figures, put together from few words.
+
+use std::collections::BTreeMap;
+
+use fabbench_reports::model::{
+    Check, Device, Diagnosis, Gid, Host, Latency, Measurement, Memory, Method, Named, NotMeasured,
+    Path, Port, Rail, Rate, Repeat, Report, SCHEMA, Status, Tool, Verdict,
+};
+
+const VERSION: &str = "0.1.0 (3f2a91c04d17)";
+
+/// `fabbench pair` of two Soft-RoCE hosts, all well.
+pub fn soft_roce_pair() -> Report {
+    let hosts = vec![soft_host("node-a", 1), soft_host("node-b", 2)];
+    let mut report = pair(hosts, Status::Pass, Status::Pass, Status::Unjudged);
+    report.simulated = true;
+    report.rails = soft_rails();
+    report.checks = vec![
+        check("port-state", "node-a", "node-a/rxe0:1", Status::Pass, "ACTIVE"),
+        check("port-state", "node-b", "node-b/rxe0:1", Status::Pass, "ACTIVE"),
+        check("mtu", "node-b", "node-b/rxe1:1", Status::Pass, "4096 B at both ends"),
+        check("memlock", "node-a", "limit", Status::Pass, "unlimited"),
+    ];
+    let net = Net { rails: &report.rails, gid_type: "RoCE v2", mtu: 4096 };
+    let mut all = Vec::new();
+    for rail in 0..2 {
+        for op in ["send", "write", "read"] {
+            all.extend([net.integrity(rail, op, false), net.integrity(rail, op, true)]);
+        }
+    }
+    for rail in 0..2 {
+        let shift = rail as f64 * 9e3;
+        all.push(net.latency(rail, "write", 553.2e3 + shift));
+        all.push(net.latency(rail, "send", 561.7e3 + shift));
+        all.push(net.latency(rail, "read", 1_104.0e3 + shift));
+    }
+    for rail in 0..2 {
+        all.push(net.bandwidth(rail, false, 431.2e6));
+        all.push(net.bandwidth(rail, true, 425.8e6));
+        all.extend(at_once(vec![
+            both(net.bandwidth(rail, false, 228.0e6)),
+            both(net.bandwidth(rail, true, 224.5e6)),
+        ]));
+    }
+    all.extend(at_once(vec![
+        named(net.bandwidth(0, false, 219.4e6), "together"),
+        named(net.bandwidth(1, false, 215.9e6), "together"),
+    ]));
+    for rail in 0..2 {
+        all.push(net.tcp_latency(rail, 402.5e3));
+        all.push(net.tcp_stream(rail, false, 1.214e9));
+    }
+    grow(&mut all, "sent_pkts", 118_204);
+    grow(&mut all, "rcvd_pkts", 117_950);
+    report.measurements = all;
+    report.not_measured = vec![
+        missing("message rate", "suite quick leaves it out: --suite standard", false),
+        missing("topology and GPUDirect", "this version does not look at it", false),
+    ];
+    report.verdict.reasons =
+        vec!["every byte right on 2 rails in both directions, no error counter grew".into()];
+    report.verdict.next =
+        vec!["fabbench pair node-a node-b --suite standard for the acceptance run".into()];
+    report
+}
+
+/// `fabbench pair local local` on a machine without RDMA.
+pub fn tcp_only() -> Report {
+    let why = "this kernel has no RDMA support (/sys/class/infiniband does not exist)";
+    let host = |name: &str| Host { rdma_core: why.into(), devices: vec![], ..host(name) };
+    let hosts = vec![host("local"), host("local-2")];
+    let mut report = pair(hosts, Status::Incomplete, Status::Incomplete, Status::Unjudged);
+    let remedy = "load ib_uverbs and the driver of the adapter, or ask for TCP alone with \
+                  --transport tcp";
+    report.checks = ["local", "local-2"]
+        .map(|host| Check {
+            wanted: "at least one".into(),
+            remedy: remedy.into(),
+            ..check("rdma-device", host, "", Status::Unknown, why)
+        })
+        .to_vec();
+    let net = Net { rails: &[], gid_type: "TCP", mtu: 65_535 };
+    report.measurements = vec![
+        net.tcp_latency(0, 14.21e3),
+        net.tcp_stream(0, false, 41.36e9),
+        net.tcp_stream(0, true, 40.92e9),
+    ];
+    report.not_measured = vec![missing("RDMA", &format!("{why}: {remedy}"), true)];
+    report.verdict.reasons = vec![format!("local, local-2: {why}")];
+    report.verdict.next = vec![remedy.into()];
+    report
+}
+
+/// Wrong bytes on rail0, a peer that stopped answering on rail1.
+pub fn failing() -> Report {
+    let mut report = soft_roce_pair();
+    report.complete = false;
+    report.measurements.retain(|m| m.path.rail == "rail0" && m.transport != "tcp");
+    report.measurements.retain(|m| m.together_with.is_empty());
+    let wrong = report.measurements.iter_mut().find(|m| m.op == "write").expect("a WRITE case");
+    wrong.bytes_wrong = 4096;
+    wrong.messages_lost = 1;
+    wrong.status = Some(Status::Fail);
+    wrong.reason = "4096 B of 1 MiB differ".into();
+    wrong.data_errors =
+        "message 17 of QP 0 holds the bytes of message 16 (offset 0 to 4095)".into();
+    let lossy = report.measurements.iter_mut().find(|m| m.test == "bandwidth").expect("one");
+    lossy.status = Some(Status::Warn);
+    lossy.reason = "requests were sent again 41 times".into();
+    lossy.repeats[1].messages_received -= 3;
+    lossy.counters.insert("node-a/rxe0:1/completer_retry_err".into(), 41);
+    lossy.counters.insert("node-a/rxe1:1/retry_exceeded_err".into(), 1);
+    report.hosts[1].devices[1].ports[0].state = "DOWN".into();
+    report.rails[1].proved = false;
+    let remedy = "check the cable, then `ip link set eth2 up` on node-b (needs root)";
+    report.checks[2] = Check {
+        wanted: "ACTIVE".into(),
+        remedy: remedy.into(),
+        ..check("port-state", "node-b", "node-b/rxe1:1", Status::Fail, "DOWN")
+    };
+    let why = "bandwidth 64 KiB WRITE: node-b/rxe1:1 stopped answering (RETRY_EXC_ERR on \
+               node-a/rxe1:1)";
+    report.not_measured.insert(0, missing("rail1", why, true));
+    report.diagnosis = vec![Diagnosis {
+        cause: "the link of node-b/rxe1:1 is down".into(),
+        object: "node-b/rxe1:1".into(),
+        confidence: "high".into(),
+        evidence: vec!["port state DOWN after the run".into(), "retry_exceeded_err +1".into()],
+        remedy: remedy.into(),
+    }];
+    report.verdict = Verdict {
+        status: Status::Fail,
+        function: Status::Fail,
+        performance: Status::Unjudged,
+        reasons: vec!["rail0 WRITE A→B: 4096 B of 1 MiB differ".into(), format!("rail1: {why}")],
+        next: vec![remedy.into(), "then fabbench pair node-a node-b again".into()],
+    };
+    report
+}
+
+/// Two rails of real adapters: measured, and no ceiling to judge by.
+pub fn hardware_unjudged() -> Report {
+    let hosts = vec![hardware_host("gpu01"), hardware_host("gpu02")];
+    let mut report = pair(hosts, Status::Pass, Status::Pass, Status::Unjudged);
+    report.rails = (0..2)
+        .map(|n| Rail {
+            name: format!("rail{n}"),
+            a: format!("gpu01/mlx5_{n}:1"),
+            b: format!("gpu02/mlx5_{n}:1"),
+            why: "same rate and link layer, same place in PCI order".into(),
+            proved: true,
+        })
+        .collect();
+    report.checks = vec![Check {
+        wanted: "unlimited".into(),
+        remedy: "add `* - memlock unlimited` to /etc/security/limits.d/rdma.conf (needs root)"
+            .into(),
+        ..check("memlock", "gpu02", "limit", Status::Warn, "64 MiB")
+    }];
+    let net = Net { rails: &report.rails, gid_type: "IB LID", mtu: 4096 };
+    let mut all = Vec::new();
+    for rail in 0..2 {
+        all.push(net.integrity(rail, "write", false));
+        all.push(net.latency(rail, "write", 1.92e3));
+        all.push(net.latency(rail, "read", 3.71e3));
+        all.push(net.bandwidth(rail, false, 392.1e9));
+        all.push(net.bandwidth(rail, true, 391.8e9));
+    }
+    all.push(Measurement {
+        test: "message_rate".into(),
+        size_bytes: 8,
+        messages_per_s: Some(rate(197.3e6, 0.01)),
+        goodput_bps: None,
+        ..net.bandwidth(0, false, 12.6e9)
+    });
+    all.push(net.tcp_stream(0, false, 92.4e9));
+    report.measurements = all;
+    report.verdict.reasons = vec!["every byte right on 2 rails".into()];
+    report
+}
+
+/// The wiring that cases run over.
+struct Net<'a> {
+    rails: &'a [Rail],
+    gid_type: &'a str,
+    mtu: u32,
+}
+
+impl Net<'_> {
+    fn integrity(&self, rail: usize, op: &str, back: bool) -> Measurement {
+        Measurement {
+            bytes_verified: 1 << 20,
+            status: Some(Status::Pass),
+            repeats: vec![],
+            ..self.case("integrity", "rc", op, 65_536, rail, back)
+        }
+    }
+
+    fn latency(&self, rail: usize, op: &str, p50: f64) -> Measurement {
+        let half = op != "read";
+        let repeats = [0.99, 1.0, 1.02].map(|factor| Repeat {
+            window_ns: 1_000_000_000,
+            latency_ns: Some(latency(p50 * factor, 1_780)),
+            ..Repeat::default()
+        });
+        Measurement {
+            is_half_rtt: Some(half),
+            latency_ns: Some(latency(p50, 5_340)),
+            repeats: repeats.to_vec(),
+            status: Some(Status::Unjudged),
+            ..self.case("latency", "rc", op, 8, rail, false)
+        }
+    }
+
+    fn bandwidth(&self, rail: usize, back: bool, bps: f64) -> Measurement {
+        Measurement {
+            goodput_bps: Some(rate(bps, 0.012)),
+            repeats: streamed(bps, 65_536),
+            status: Some(Status::Unjudged),
+            ..self.case("bandwidth", "rc", "write", 65_536, rail, back)
+        }
+    }
+
+    fn tcp_latency(&self, rail: usize, p50: f64) -> Measurement {
+        let latency = self.latency(rail, "send", p50);
+        Measurement { is_half_rtt: Some(true), ..self.as_tcp(latency, "request_response") }
+    }
+
+    fn tcp_stream(&self, rail: usize, back: bool, bps: f64) -> Measurement {
+        let stream = Measurement {
+            repeats: streamed(bps, 131_072),
+            size_bytes: 131_072,
+            ..self.bandwidth(rail, back, bps)
+        };
+        self.as_tcp(stream, "stream")
+    }
+
+    fn as_tcp(&self, m: Measurement, op: &str) -> Measurement {
+        let id = m.id.replace("/rc/", "/tcp/");
+        let path = Path { gid_type: "TCP".into(), ..m.path };
+        Measurement { id, transport: "tcp".into(), op: op.into(), path, ..m }
+    }
+
+    fn case(
+        &self,
+        test: &str,
+        transport: &str,
+        op: &str,
+        size: u64,
+        rail: usize,
+        back: bool,
+    ) -> Measurement {
+        let fallback = Rail { a: "local/lo".into(), b: "local-2/lo".into(), ..Rail::default() };
+        let rail = self.rails.get(rail).unwrap_or(&fallback);
+        let (from, to) = if back { (&rail.b, &rail.a) } else { (&rail.a, &rail.b) };
+        let way = if back { "b-a" } else { "a-b" };
+        // What is read flows against the requests.
+        let (initiator, responder) = if op == "read" { (to, from) } else { (from, to) };
+        Measurement {
+            id: format!("{test}/{transport}/{op}/{size}/{}/{way}", rail.name),
+            test: test.into(),
+            transport: transport.into(),
+            op: op.into(),
+            initiator: initiator.clone(),
+            responder: responder.clone(),
+            data_from: from.clone(),
+            data_to: to.clone(),
+            size_bytes: size,
+            method: method(),
+            path: self.path(&rail.name),
+            memory: Memory {
+                kind: "host".into(),
+                working_set_bytes: 4 << 20,
+                exceeds_llc: Some(false),
+                numa_node: None,
+            },
+            ..Measurement::default()
+        }
+    }
+
+    fn path(&self, rail: &str) -> Path {
+        let number = if rail == "rail1" { 1 } else { 0 };
+        let gid = |host| match self.gid_type {
+            "RoCE v2" => format!("1 ::ffff:10.77.{number}.{host}"),
+            "IB LID" => format!("LID {}", host * 8 + number),
+            _ => "127.0.0.1".to_owned(),
+        };
+        Path {
+            rail: rail.into(),
+            mtu: self.mtu,
+            gid_a: gid(1),
+            gid_b: gid(2),
+            gid_type: self.gid_type.into(),
+            why: match self.gid_type {
+                "RoCE v2" => "RoCE v2 GIDs of one IPv4 subnet".into(),
+                "IB LID" => "both ports in one InfiniBand subnet".into(),
+                _ => "no rail: the route to the peer's address, on lo".into(),
+            },
+            ..Path::default()
+        }
+    }
+}
+
+fn pair(hosts: Vec<Host>, status: Status, function: Status, performance: Status) -> Report {
+    let mut command = vec!["fabbench".to_owned(), "pair".to_owned()];
+    command.extend(hosts.iter().map(|host| host.name.clone()));
+    Report {
+        schema: SCHEMA.into(),
+        tool: Tool { version: "0.1.0".into(), commit: "3f2a91c04d17".into() },
+        command,
+        suite: Named { name: "quick".into(), hash: "5b1d7e0c92aa".into() },
+        profile: Named { name: "auto".into(), hash: String::new() },
+        started: "2025-03-01T09:00:00Z".into(),
+        finished: "2025-03-01T09:01:12Z".into(),
+        complete: true,
+        simulated: false,
+        hosts,
+        rails: vec![],
+        checks: vec![],
+        topology: vec![],
+        measurements: vec![],
+        not_measured: vec![],
+        diagnosis: vec![],
+        verdict: Verdict { status, function, performance, reasons: vec![], next: vec![] },
+    }
+}
+
+fn host(name: &str) -> Host {
+    Host {
+        name: name.into(),
+        hostname: name.into(),
+        kernel: "6.12.30-amd64".into(),
+        arch: "x86_64".into(),
+        os: "Debian GNU/Linux 12 (bookworm)".into(),
+        cpu: "Intel Core i7 9xx (Nehalem)".into(),
+        cpus: 1,
+        rdma_core: "44.0".into(),
+        limits: BTreeMap::from([("memlock_bytes".to_owned(), "unlimited".into())]),
+        agent: VERSION.into(),
+        devices: vec![],
+    }
+}
+
+fn soft_host(name: &str, last: u32) -> Host {
+    let device = |number: u32| Device {
+        name: format!("rxe{number}"),
+        driver: "rdma_rxe".into(),
+        guid: format!("5054:00ff:fe00:{number}{last:03}"),
+        soft: true,
+        ports: vec![Port {
+            port: 1,
+            state: "ACTIVE".into(),
+            link_layer: "Ethernet".into(),
+            width: "1x".into(),
+            speed: "SDR".into(),
+            active_mtu: 4096,
+            max_mtu: 4096,
+            netdev: Some(format!("eth{}", number + 1)),
+            netdev_mtu: Some(9000),
+            gids: vec![Gid {
+                index: 1,
+                gid: format!("::ffff:10.77.{number}.{last}"),
+                kind: "RoCE v2".into(),
+                netdev: Some(format!("eth{}", number + 1)),
+            }],
+            ..Port::default()
+        }],
+        ..Device::default()
+    };
+    Host { devices: vec![device(0), device(1)], ..host(name) }
+}
+
+fn soft_rails() -> Vec<Rail> {
+    let rail = |number| Rail {
+        name: format!("rail{number}"),
+        a: format!("node-a/rxe{number}:1"),
+        b: format!("node-b/rxe{number}:1"),
+        why: "same IPv4 subnet".into(),
+        proved: true,
+    };
+    vec![rail(0), rail(1)]
+}
+
+fn hardware_host(name: &str) -> Host {
+    let device = |number: u32| Device {
+        name: format!("mlx5_{number}"),
+        driver: "mlx5_core".into(),
+        firmware: "28.39.1002".into(),
+        board: "MT_0000000838".into(),
+        guid: format!("a088:c203:00ab:{number:04x}"),
+        pci: Some(format!("0000:{}b:00.0", number + 1)),
+        numa_node: Some(number),
+        ports: vec![Port {
+            port: 1,
+            state: "ACTIVE".into(),
+            link_layer: "InfiniBand".into(),
+            rate_bps: Some(400_000_000_000),
+            width: "4x".into(),
+            speed: "NDR".into(),
+            active_mtu: 4096,
+            max_mtu: 4096,
+            lid: 8,
+            ..Port::default()
+        }],
+        ..Device::default()
+    };
+    let cpu = "Intel(R) Xeon(R) Platinum 8480+".into();
+    Host { devices: vec![device(0), device(1)], cpu, cpus: 112, ..host(name) }
+}
+
+fn check(id: &str, host: &str, object: &str, status: Status, found: &str) -> Check {
+    Check {
+        id: id.into(),
+        host: host.into(),
+        object: object.into(),
+        status,
+        found: found.into(),
+        wanted: String::new(),
+        remedy: String::new(),
+    }
+}
+
+fn missing(what: &str, why: &str, asked: bool) -> NotMeasured {
+    NotMeasured { what: what.into(), why: why.into(), asked }
+}
+
+fn method() -> Method {
+    Method {
+        qps: 2,
+        threads: 1,
+        tx_depth: 64,
+        signal_every: 16,
+        polling: "busy".into(),
+        arrival: "immediate".into(),
+        warmup_ns: 300_000_000,
+        window_ns: 1_000_000_000,
+        interval_ns: 100_000_000,
+        clock_resolution_ns: 1,
+        clock_cost_ns: 27.4,
+        ..Method::default()
+    }
+}
+
+fn latency(p50: f64, count: u64) -> Latency {
+    Latency {
+        count,
+        min: p50 * 0.81,
+        p50,
+        p90: p50 * 1.22,
+        p99: p50 * 1.94,
+        p999: (count >= 1000).then_some(p50 * 4.4),
+        p9999: None,
+        max: p50 * 7.3,
+        mean: p50 * 1.05,
+        stdev: p50 * 0.3,
+    }
+}
+
+fn rate(median: f64, spread: f64) -> Rate {
+    let (min, max) = (median * (1.0 - spread * 0.6), median * (1.0 + spread * 0.4));
+    Rate { median, min, max, spread, min_window: median * 0.94 }
+}
+
+fn streamed(bps: f64, size: u64) -> Vec<Repeat> {
+    let repeat = |factor: f64| {
+        let messages = (bps * factor / 8.0 / size as f64 * 1.3) as u64;
+        Repeat {
+            sent_bps: Some(bps * factor),
+            received_bps: Some(bps * factor),
+            messages_sent: messages,
+            messages_received: messages,
+            window_ns: 1_000_000_000,
+            skew_ns: 41_000,
+            intervals_bps: vec![bps, bps * 0.94],
+            longest_gap_ns: 3_100_000,
+            ..Repeat::default()
+        }
+    };
+    vec![repeat(0.9928), repeat(1.0), repeat(1.0048)]
+}
+
+fn both(m: Measurement) -> Measurement {
+    named(Measurement { bidirectional: true, ..m }, "both")
+}
+
+fn named(m: Measurement, suffix: &str) -> Measurement {
+    Measurement { id: format!("{}/{suffix}", m.id), ..m }
+}
+
+fn at_once(mut group: Vec<Measurement>) -> Vec<Measurement> {
+    let ids: Vec<String> = group.iter().map(|m| m.id.clone()).collect();
+    for m in &mut group {
+        m.together_with = ids.iter().filter(|id| **id != m.id).cloned().collect();
+    }
+    group
+}
+
+fn grow(all: &mut [Measurement], counter: &str, delta: i64) {
+    for m in all.iter_mut().filter(|m| m.transport == "rc") {
+        m.counters.insert(format!("{}/{counter}", m.data_from), delta);
+    }
+}

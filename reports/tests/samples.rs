@@ -1,0 +1,194 @@
+//! The samples are golden files: what a report renders to is read by people before it is committed.
+
+mod builder;
+
+use std::fs;
+use std::path::PathBuf;
+
+use fabbench_reports::model::{Report, Status};
+use fabbench_reports::text::{self, Options};
+use fabbench_reports::{json, model};
+
+const WIDTHS: [usize; 3] = [60, 80, 120];
+
+fn samples() -> [(&'static str, Report); 4] {
+    [
+        ("soft-roce-pair", builder::soft_roce_pair()),
+        ("tcp-only", builder::tcp_only()),
+        ("failing", builder::failing()),
+        ("hardware-unjudged", builder::hardware_unjudged()),
+    ]
+}
+
+fn plain(width: usize) -> Options {
+    Options { width, ..Options::default() }
+}
+
+/// Compares with the file, or rewrites it when `UPDATE_SAMPLES` is set.
+fn golden(file: &str, text: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("samples").join(file);
+    if std::env::var_os("UPDATE_SAMPLES").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        wanted == text,
+        "{} differs from what is rendered now; UPDATE_SAMPLES=1 rewrites it:\n{text}",
+        path.display()
+    );
+}
+
+#[test]
+fn samples_are_up_to_date() {
+    for (name, report) in samples() {
+        golden(&format!("{name}.json"), &json::write(&report).unwrap());
+        golden(&format!("{name}.txt"), &text::report(&report, &plain(100)));
+    }
+    let failing = builder::failing();
+    golden("devices.txt", &text::devices(&failing.hosts, &failing.checks, &plain(100)));
+}
+
+#[test]
+fn a_sample_read_back_is_the_report_that_was_built() {
+    for (_, report) in samples() {
+        assert_eq!(json::read(&json::write(&report).unwrap()).unwrap(), report);
+    }
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for (name, report) in samples() {
+        for width in WIDTHS {
+            for explain in [false, true] {
+                let options = Options { explain, ..plain(width) };
+                let devices = text::devices(&report.hosts, &report.checks, &options);
+                for line in (text::report(&report, &options) + &devices).lines() {
+                    // A single word that is longer than the line cannot be broken.
+                    let breakable = line.trim_start().trim_start_matches("- ").contains(' ');
+                    let fits = line.chars().count() <= width;
+                    assert!(fits || !breakable, "{name} at {width}: {line}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_figure_is_there_at_every_width() {
+    let report = builder::failing();
+    for width in [0, 1, 20, 60, 80, 120, 1000] {
+        let text = text::report(&report, &plain(width));
+        let flat: Vec<&str> = text.split_whitespace().collect();
+        let flat = flat.join(" ");
+        for figure in ["4096 B", "553.2 µs", "431.2 Mb/s", "405.3 Mb/s", "completer_retry_err"] {
+            assert!(flat.contains(figure), "{figure} at width {width}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn the_verdict_comes_last_and_what_was_not_judged_is_no_pass() {
+    let text = text::report(&builder::soft_roce_pair(), &plain(100));
+    let (_, verdict) = text.split_once("\nVerdict\n").unwrap();
+    assert!(verdict.contains("function passed; line rate not judged: Soft-RoCE has none"));
+    assert!(!verdict.contains("performance passed"));
+    let timed: Vec<&str> = text.lines().filter(|line| line.contains("64 KiB  A→B")).collect();
+    let timed: Vec<&str> = timed.into_iter().filter(|line| !line.contains("all rails")).collect();
+    assert!(timed.len() == 6 && timed.iter().all(|line| line.ends_with("not judged")), "{text}");
+}
+
+#[test]
+fn a_case_without_a_verdict_reads_as_not_judged() {
+    let mut report = builder::hardware_unjudged();
+    for m in &mut report.measurements {
+        m.status = None;
+    }
+    report.checks.clear();
+    let text = text::report(&report, &plain(100));
+    let (results, _) = text.split_once("\nVerdict\n").unwrap();
+    assert!(results.contains("not judged") && !results.contains("pass"), "{results}");
+}
+
+#[test]
+fn a_failure_is_named_with_its_rail_and_its_reason() {
+    let text = text::report(&builder::failing(), &plain(100));
+    assert!(text.contains("rail0 WRITE A→B: fail: 4096 B of 1 MiB differ"), "{text}");
+    assert!(text.contains("message 17 of QP 0 holds the bytes of message 16"));
+    assert!(text.contains("sender counted 3204 messages, receiver 3201"), "{text}");
+    assert!(text.contains("rail1 (was asked for): bandwidth 64 KiB WRITE"));
+    assert!(text.contains("FAIL: function failed"));
+}
+
+#[test]
+fn both_directions_and_all_rails_are_summed_repeat_by_repeat() {
+    let text = text::report(&builder::soft_roce_pair(), &plain(100));
+    let sum = text.lines().find(|line| line.contains("  sum  ")).unwrap();
+    assert!(sum.contains("452.5 Mb/s"), "{sum}");
+    let rails = text.lines().find(|line| line.contains("all rails  WRITE")).unwrap();
+    assert!(rails.contains("435.3 Mb/s") && rails.contains("A→B"), "{rails}");
+}
+
+#[test]
+fn rdma_stands_beside_tcp_with_the_factor() {
+    let text = text::report(&builder::soft_roce_pair(), &plain(120));
+    let line = text.lines().find(|line| line.contains("rail0  bandwidth")).unwrap();
+    assert!(line.contains("1.21 Gb/s") && line.contains("431.2 Mb/s WRITE 64 KiB"), "{line}");
+    assert!(line.ends_with("0.36×"), "{line}");
+}
+
+#[test]
+fn one_line_for_quiet_and_for_progress() {
+    let report = builder::soft_roce_pair();
+    assert_eq!(
+        text::report_line(&report),
+        "pass: node-a and node-b: function pass, performance not judged; 32 measurements; \
+         every byte right on 2 rails in both directions, no error counter grew"
+    );
+    let line = |test: &str, transport: &str| {
+        let mut all = report.measurements.iter();
+        let found = all.find(|m| m.test == test && m.transport == transport).unwrap();
+        text::result_line(found, &["node-a", "node-b"])
+    };
+    assert_eq!(
+        line("bandwidth", "rc"),
+        "bandwidth 64 KiB WRITE rail0 A→B: 431.2 Mb/s (min window 405.3 Mb/s)"
+    );
+    assert_eq!(
+        line("latency", "tcp"),
+        "latency 8 B TCP request/response rail0 A→B: half RTT p50 402.5 µs, p99 780.9 µs, \
+         max 2938 µs"
+    );
+    let wrong = builder::failing().measurements;
+    let wrong = wrong.iter().find(|m| m.bytes_wrong > 0).unwrap();
+    assert_eq!(
+        text::result_line(wrong, &["node-a", "node-b"]),
+        "integrity 64 KiB WRITE rail0 A→B: 1 MiB checked, 4096 B wrong, 1 message lost: fail: \
+         4096 B of 1 MiB differ"
+    );
+}
+
+#[test]
+fn colour_changes_nothing_but_escapes() {
+    let report = builder::failing();
+    let colored = text::report(&report, &Options { color: true, ..plain(100) });
+    let mut bare = String::new();
+    let mut rest = colored.as_str();
+    while let Some((before, escape)) = rest.split_once('\u{1b}') {
+        bare.push_str(before);
+        rest = escape.split_once('m').unwrap().1;
+    }
+    bare.push_str(rest);
+    assert_ne!(colored, bare);
+    assert_eq!(bare, text::report(&report, &plain(100)));
+}
+
+#[test]
+fn an_empty_report_renders() {
+    let mut report = builder::tcp_only();
+    report.hosts.clear();
+    report.measurements.clear();
+    report.command.clear();
+    report.verdict.status = Status::Incomplete;
+    assert!(text::report(&report, &plain(80)).contains("INCOMPLETE"));
+    assert!(text::result_line(&model::Measurement::default(), &[]).contains("no result"));
+}
