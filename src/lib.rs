@@ -2,9 +2,11 @@
 //!
 //! The library holds what the `fabbench` binary is made of; its rooms are described in CONTRIBUTING.md.
 
+pub mod agent;
 pub mod cli;
 pub mod commands;
 pub mod engine;
+pub mod host;
 pub mod measure;
 pub mod memory;
 pub mod session;

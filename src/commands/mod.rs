@@ -1,5 +1,6 @@
 //! One file per subcommand, named as typed.
 
+pub mod agent;
 pub mod softroce;
 
 use clap::CommandFactory;
@@ -52,7 +53,7 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
             Err(CommandError::incomplete("not part of this build yet".into()))
         }
         Command::Softroce(args) => softroce::run(&args.action),
-        Command::Agent(_) => Err(CommandError::incomplete("not part of this build yet".into())),
+        Command::Agent(args) => agent::run(args, std::sync::Arc::new(NoCases)),
         Command::Completions { shell } => {
             clap_complete::generate(
                 *shell,
@@ -63,6 +64,23 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
             Ok(ExitCode::PASS)
         }
         Command::Man => man(),
+    }
+}
+
+/// Tells facts, runs no case.
+struct NoCases;
+
+impl crate::agent::CaseRunner for NoCases {
+    fn run(&self, prepare: crate::session::protocol::Prepare, context: &crate::agent::CaseContext) {
+        use crate::transport::{Failure, FailureKind};
+        let why = "this build of fabbench runs no cases";
+        let failure = Failure::new(FailureKind::Missing, "prepare", prepare.name, why);
+        context.emit(&crate::session::protocol::ToCoordinator::Failed {
+            case: prepare.case,
+            stage: "prepare".to_owned(),
+            failure,
+            side: Box::default(),
+        });
     }
 }
 

@@ -85,7 +85,7 @@ pub enum ToCoordinator {
     Heartbeat,
 }
 
-/// Who speaks.
+/// Who speaks. Stays readable over all versions of the protocol, so that each can name the other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
@@ -93,11 +93,17 @@ pub struct Hello {
     /// fabbench version.
     pub version: String,
     /// Commit that it was built from.
+    #[serde(default)]
     pub commit: String,
     /// Random name of the session, hexadecimal; also on the agent's command line.
+    #[serde(default)]
     pub session: String,
     /// Process id of the speaker.
+    #[serde(default)]
     pub pid: u32,
+    /// From the coordinator: the silence after which either side gives the other up, ms.
+    #[serde(default)]
+    pub silence_ms: u64,
 }
 
 /// Which end of a case.

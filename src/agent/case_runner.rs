@@ -1,0 +1,152 @@
+//! What the agent asks of whoever runs cases, and what it gives them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::session::frame::{FrameError, FrameWriter};
+use crate::session::protocol::{CaseId, Prepare, ToCoordinator};
+use crate::transport::{Failure, FailureKind};
+
+/// How long the coordinator may take no message before it counts as gone.
+const SEND_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a waiting case may overlook that it was told to stop.
+const SLICE: Duration = Duration::from_millis(20);
+
+/// Runs one end of a case. Several are run at once, each in a thread of its own.
+pub trait CaseRunner: Send + Sync + 'static {
+    /// Builds the end that `prepare` describes, says `Listening` or `Ready`, runs it and concludes
+    /// with `Done` or `Failed` ([`CaseContext::emit`]). Returns soon after
+    /// [`CaseContext::abort`] is set. A panic, or no conclusion, becomes a `Failed`.
+    fn run(&self, prepare: Prepare, context: &CaseContext);
+}
+
+/// A case's way to the coordinator and back.
+#[derive(Debug)]
+pub struct CaseContext {
+    case: CaseId,
+    outlet: Arc<Outlet>,
+    gate: Arc<Gate>,
+    concluded: AtomicBool,
+}
+
+impl CaseContext {
+    pub(crate) fn new(case: CaseId, outlet: Arc<Outlet>, gate: Arc<Gate>) -> Self {
+        CaseContext { case, outlet, gate, concluded: AtomicBool::new(false) }
+    }
+
+    /// Number of the case.
+    pub fn case(&self) -> CaseId {
+        self.case
+    }
+
+    /// Set when the case must end at once: on `Stop`, at the end of the session, when the
+    /// coordinator is gone. Others who find a reason (a lost peer) may set it too.
+    pub fn abort(&self) -> &Arc<AtomicBool> {
+        &self.gate.abort
+    }
+
+    /// Sends a message to the coordinator. When that is gone, sets [`CaseContext::abort`].
+    pub fn emit(&self, message: &ToCoordinator) {
+        if matches!(message, ToCoordinator::Done { .. } | ToCoordinator::Failed { .. }) {
+            self.concluded.store(true, Ordering::Relaxed);
+        }
+        if self.outlet.send(message).is_err() {
+            self.gate.abort.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits for the coordinator's `Go`.
+    ///
+    /// # Errors
+    /// Stopped, when [`CaseContext::abort`] was set; stalled, after `patience`.
+    pub fn wait_for_go(&self, patience: Duration) -> Result<(), Failure> {
+        self.gate.wait(patience).map_err(|kind| {
+            let cause = match kind {
+                FailureKind::Stopped => "stopped on request before it began".to_owned(),
+                _ => format!("the coordinator gave no start for {} s", patience.as_secs()),
+            };
+            Failure::new(kind, "barrier", format!("case {}", self.case), cause)
+        })
+    }
+
+    /// True once `Done` or `Failed` was sent.
+    pub fn is_concluded(&self) -> bool {
+        self.concluded.load(Ordering::Relaxed)
+    }
+}
+
+/// The agent's end of the connection to the coordinator, shared by its threads.
+#[derive(Debug)]
+pub(crate) struct Outlet(Mutex<FrameWriter>);
+
+impl Outlet {
+    pub(crate) fn new(writer: FrameWriter) -> Self {
+        Outlet(Mutex::new(writer))
+    }
+
+    pub(crate) fn send(&self, message: &ToCoordinator) -> Result<(), FrameError> {
+        self.writer().send(message, Instant::now() + SEND_PATIENCE)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, FrameWriter> {
+        // A writer that failed half-way knows that it is broken.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Holds a case until it may start.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    open: Mutex<bool>,
+    changed: Condvar,
+    pub(crate) abort: Arc<AtomicBool>,
+}
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn abort(&self) {
+        self.abort.store(true, Ordering::Relaxed);
+    }
+
+    fn wait(&self, patience: Duration) -> Result<(), FailureKind> {
+        let deadline = Instant::now() + patience;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.abort.load(Ordering::Relaxed) {
+                return Err(FailureKind::Stopped);
+            }
+            if *open {
+                return Ok(());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(FailureKind::Stalled);
+            }
+            let slice = self.changed.wait_timeout(open, left.min(SLICE));
+            open = slice.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_opens_gives_up_and_aborts() {
+        let gate = Arc::new(Gate::default());
+        assert_eq!(gate.wait(Duration::from_millis(30)), Err(FailureKind::Stalled));
+        let opener = gate.clone();
+        let thread = std::thread::spawn(move || opener.open());
+        assert_eq!(gate.wait(Duration::from_secs(10)), Ok(()));
+        thread.join().unwrap();
+        gate.abort();
+        assert_eq!(gate.wait(Duration::from_secs(10)), Err(FailureKind::Stopped));
+    }
+}
