@@ -4,14 +4,19 @@
 //! other end ([`Peer`]), moves messages through a transport, and returns plain data.
 
 pub mod local;
+pub mod ping_pong;
+pub mod round_trip;
 pub mod sync;
+#[cfg(test)]
+mod testing;
+mod wait;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::session::protocol::Role;
+use crate::session::protocol::{Role, SideRepeat};
 use crate::transport::{Failure, FailureKind, Result};
 
 /// The link between the two ends of a case, used outside the measured windows only.
@@ -150,6 +155,23 @@ pub struct End<'a> {
     pub stage: &'a StageCell,
     /// How long to wait for the peer's next note outside the windows.
     pub patience: Duration,
+    /// How long nothing may move while something should; see [`stall_limit`].
+    pub stall: Duration,
+}
+
+/// How long nothing may move before a case counts as stalled: 50 times what a step is predicted
+/// to take, at least 10 s.
+pub fn stall_limit(predicted: Duration) -> Duration {
+    Duration::from_secs(10).max(predicted.saturating_mul(50))
+}
+
+/// What one end of one repeat has measured, and what that cost.
+#[derive(Debug, Clone, Default)]
+pub struct Ran {
+    /// The measurement.
+    pub repeat: SideRepeat,
+    /// CPU time of the measuring threads: user, system, ns.
+    pub cpu_ns: (u64, u64),
 }
 
 impl End<'_> {

@@ -105,7 +105,8 @@ mod tests {
     }
 
     fn end<'a>(role: Role, abort: &'a AtomicBool, stage: &'a StageCell) -> End<'a> {
-        End { role, object: "test", abort, stage, patience: Duration::from_secs(5) }
+        let patience = Duration::from_secs(5);
+        End { role, object: "test", abort, stage, patience, stall: patience }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! time. Everything that can be decided before the loop (operation, size, inline, signalling) is
 //! fixed when an endpoint is built.
 
+pub mod null;
 pub mod verbs;
 
 /// Result of a transport call.
@@ -79,12 +80,13 @@ pub trait Stream {
     fn flush(&mut self) -> Result<()>;
 
     /// Called when a look found nothing to do, `empty` times in a row by now. May give up the CPU,
-    /// for at most 10 ms, until something can move; sockets do, polled memory only spins.
+    /// for at most 10 ms, until something can move; returns true if it did. Polled memory only
+    /// spins.
     #[inline]
-    fn idle(&mut self, empty: u32) -> Result<()> {
+    fn idle(&mut self, empty: u32) -> Result<bool> {
         let _ = empty;
         std::hint::spin_loop();
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -108,6 +110,14 @@ pub trait Addressed {
 
     /// Bytes of the peer's buffer that may be addressed.
     fn remote_len(&self) -> u64;
+
+    /// As [`Stream::idle`].
+    #[inline]
+    fn idle(&mut self, empty: u32) -> Result<bool> {
+        let _ = empty;
+        std::hint::spin_loop();
+        Ok(false)
+    }
 }
 
 /// A range of a buffer in bytes.
