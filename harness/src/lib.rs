@@ -3,6 +3,9 @@
 pub mod facts;
 #[cfg(test)]
 mod fixtures;
+pub mod gid;
+pub mod limits;
 pub mod line_rate;
 pub mod plan;
+pub mod rails;
 pub mod snapshot;
