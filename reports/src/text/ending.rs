@@ -66,7 +66,7 @@ pub(super) fn counters(view: &View, page: &mut Page) {
             view.endpoint(port),
             counter.to_owned(),
             format!("{delta:+}"),
-            format!("{} (in {})", meaning(counter), count(*cases, "measurement")),
+            format!("{} (in {})", meaning(name), count(*cases, "measurement")),
         ]);
         shown += 1;
     }
@@ -173,9 +173,11 @@ fn is_traffic(name: &str) -> bool {
     TRAFFIC.contains(&name.rsplit_once('/').map_or(name, |(_, counter)| counter))
 }
 
-fn meaning(counter: &str) -> &'static str {
+fn meaning(name: &str) -> &'static str {
+    let counter = name.rsplit_once('/').map_or(name, |(_, counter)| counter);
+    let other = if is_traffic(name) { "traffic" } else { "something changed" };
     let known = MEANINGS.iter().find(|(name, _)| *name == counter);
-    known.map_or("changed", |(_, meaning)| meaning)
+    known.map_or(other, |(_, meaning)| meaning)
 }
 
 /// `3 × 1 s after 250 ms warm-up`.
@@ -234,13 +236,16 @@ fn explain(view: &View, m: &Measurement, page: &mut Page) {
 
 fn knobs(m: &Measurement) -> String {
     let k = &m.method;
+    let inline = match k.inline {
+        0 => "nothing inline".to_owned(),
+        bytes => format!("inline up to {}", Size(u64::from(bytes))),
+    };
     format!(
-        "{}, {}, tx depth {}, rx depth {}, inline up to {}, signal every {}, {} polling, arrival by {}",
+        "{}, {}, tx depth {}, rx depth {}, {inline}, signal every {}, {} polling, arrival by {}",
         count(k.qps as usize, if m.transport == "tcp" { "socket" } else { "QP" }),
         count(k.threads as usize, "thread"),
         k.tx_depth,
         k.rx_depth,
-        Size(u64::from(k.inline)),
         k.signal_every,
         k.polling,
         k.arrival,

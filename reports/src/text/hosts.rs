@@ -21,7 +21,7 @@ pub fn devices(hosts: &[Host], checks: &[Check], options: &Options) -> String {
             for device in &host.devices {
                 unusable(device, &mut page);
             }
-            gids(host, &mut page);
+            addresses(host, "", &mut page);
         }
     }
     problems(checks, &mut page);
@@ -147,7 +147,8 @@ fn hosts(view: &View, page: &mut Page) {
             unusable(device, page);
         }
         if view.explain {
-            gids(host, page);
+            let letter = letter(&host.name, &view.names);
+            addresses(host, &format!("{letter} "), page);
         }
     }
 }
@@ -225,16 +226,20 @@ fn port_row(device: &Device, port: &Port) -> Vec<String> {
     ]
 }
 
-fn gids(host: &Host, page: &mut Page) {
+/// LID and GIDs of each port.
+fn addresses(host: &Host, before: &str, page: &mut Page) {
     for device in &host.devices {
         for port in &device.ports {
-            let gids: Vec<String> = port
-                .gids
-                .iter()
-                .map(|gid| format!("{} {} ({})", gid.index, gid.gid, gid.kind))
-                .collect();
-            let gids = if gids.is_empty() { "no usable GID".to_owned() } else { gids.join(", ") };
-            page.paragraph(&format!("{}:{} GIDs: {gids}", device.name, port.port));
+            let mut known: Vec<String> = Vec::new();
+            if port.lid != 0 {
+                known.push(format!("LID {}", port.lid));
+            }
+            let gids = port.gids.iter();
+            known.extend(gids.map(|gid| format!("GID {} {} ({})", gid.index, gid.gid, gid.kind)));
+            if port.gids.is_empty() {
+                known.push("no usable GID".to_owned());
+            }
+            page.paragraph(&format!("{before}{}:{}: {}", device.name, port.port, known.join(", ")));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Paragraphs and tables within a width.
 
 use anstyle::{AnsiColor, Style};
+use textwrap::WordSplitter;
 use textwrap::core::display_width;
 
 use crate::model::Status;
@@ -54,6 +55,7 @@ impl Page {
         let options = textwrap::Options::new(self.width)
             .initial_indent(first)
             .subsequent_indent(rest)
+            .word_splitter(WordSplitter::NoHyphenation)
             .break_words(false);
         for line in textwrap::wrap(text, options) {
             self.line(&line);
@@ -70,13 +72,23 @@ impl Page {
         if let Some(widths) = self.fitting(&table) {
             return self.grid(&table, &widths);
         }
-        let (folded, shared) = table.clone().without_shared_columns();
-        match self.fitting(&folded) {
-            Some(widths) => {
-                self.grid(&folded, &widths);
+        match self.folded(table.clone()) {
+            Some((table, widths, shared)) => {
+                self.grid(&table, &widths);
                 self.paragraph(&format!("all of them: {}", shared.join(", ")));
             }
             None => self.list(&table),
+        }
+    }
+
+    /// A table that fits since it lacks columns in which all rows say the same; and what they say.
+    fn folded(&self, mut table: Table) -> Option<(Table, Vec<usize>, Vec<String>)> {
+        let mut shared = Vec::new();
+        loop {
+            shared.push(table.take_shared_column()?);
+            if let Some(widths) = self.fitting(&table) {
+                return Some((table, widths, shared));
+            }
         }
     }
 
@@ -125,7 +137,9 @@ impl Page {
         let last = widths.len() - 1;
         for row in &table.rows {
             let mut row = row.clone();
-            let options = textwrap::Options::new(widths[last]).break_words(false);
+            let options = textwrap::Options::new(widths[last])
+                .word_splitter(WordSplitter::NoHyphenation)
+                .break_words(false);
             let mut parts = textwrap::wrap(&row[last], options).into_iter().map(String::from);
             let first = parts.next().unwrap_or_default();
             let rest: Vec<String> = parts.collect();
@@ -237,21 +251,16 @@ impl Table {
         self
     }
 
-    /// Without the columns, the first apart, in which all rows say the same; and what they say.
-    fn without_shared_columns(mut self) -> (Self, Vec<String>) {
-        let mut shared = Vec::new();
-        for index in (1..self.columns.len()).rev() {
-            let Some(first) = self.rows.first().map(|row| row[index].clone()) else { continue };
-            if self.rows.iter().all(|row| row[index] == first) {
-                shared.push(format!("{} {first}", self.columns[index].title));
-                self.columns.remove(index);
-                for row in &mut self.rows {
-                    row.remove(index);
-                }
-            }
+    /// Removes the first column, the leading one apart, in which all rows say the same; returns
+    /// its title and what they say.
+    fn take_shared_column(&mut self) -> Option<String> {
+        let first = self.rows.first()?.clone();
+        let shared = |index: &usize| self.rows.iter().all(|row| row[*index] == first[*index]);
+        let index = (1..self.columns.len()).find(shared)?;
+        for row in &mut self.rows {
+            row.remove(index);
         }
-        shared.reverse();
-        (self, shared)
+        Some(format!("{} {}", self.columns.remove(index).title, first[index]))
     }
 
     fn widths(&self) -> Vec<usize> {

@@ -399,7 +399,12 @@ fn hardware_host(name: &str) -> Host {
             speed: "NDR".into(),
             active_mtu: 4096,
             max_mtu: 4096,
-            lid: 8,
+            lid: 8 + number as u16,
+            gids: vec![Gid {
+                gid: format!("fe80::a288:c203:ab:{number:x}"),
+                kind: "IB".into(),
+                ..Gid::default()
+            }],
             ..Port::default()
         }],
         ..Device::default()
