@@ -1,6 +1,7 @@
 """The commands of `ci/lab`."""
 
 import argparse
+import concurrent.futures
 import json
 import os
 import platform
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -127,8 +129,7 @@ def start_all(lab, options):
     for name in names:
         vm.wait_ready(lab, name, state["processes"][name], begun + READY_S)
     ssh.write_config(lab, {name: state["nodes"][name]["port"] for name in names})
-    for name in names:
-        greet(lab, name)
+    on_all(names, lambda name: greet(lab, name))
     state["up"] = True
     lab.write(state)
     note(f"up in {time.monotonic() - begun:.1f} s: {', '.join(names)}")
@@ -201,7 +202,7 @@ def status(lab, options):
     print(json.dumps(report, indent=1) if options.json else text_of(report))
     for name, node in report["nodes"].items():
         if node["health"] != "alive":
-            print(vm.last_words(lab, name), file=sys.stderr)
+            print(vm.fatal_line(lab, name) or vm.last_words(lab, name), file=sys.stderr)
     return 0 if report["well"] else 1
 
 
@@ -211,9 +212,14 @@ def describe(lab, state):
     for name, node in state["nodes"].items():
         health = vm.health(lab, name, state["processes"][name])
         nodes[name] = {**node, "health": health, "ports": rail_states(lab, name) if health == "alive" else []}
-    well = state["up"] and all_well(lab, state) and all(len(node["ports"]) == len(RAILS) for node in nodes.values())
+    well = state["up"] and all_well(lab, state) and all(rails_active(node) for node in nodes.values())
     return {"up": state["up"], "well": well, "accel": state["accel"], "reason": state["reason"],
             "kernel": state["kernel"], "switch": alive(state["processes"]["switch"]), "nodes": nodes}
+
+
+def rails_active(node):
+    """Whether a node answered with all its ports active."""
+    return len(node["ports"]) == len(RAILS) and all("ACTIVE" in port for port in node["ports"])
 
 
 def rail_states(lab, name):
@@ -254,15 +260,22 @@ def push(lab, options):
 
 
 def push_file(lab, state, file, target):
-    """Over ssh rather than the shared root: a guest may remember a host file's old contents."""
+    """Copy by way of a shared folder that guests do not cache, unlike the host's other files."""
     path = f"{target}{file.name}" if target.endswith("/") else target
-    for name in state["nodes"]:
-        words = ["sh", "-c", 'mkdir -p "$(dirname "$1")" && cat > "$1.new" && chmod 755 "$1.new" && mv "$1.new" "$1"', "sh", path]
-        with open(file, "rb") as source:
-            done = ssh.call(lab, name, words, stdin=source, capture_output=True, text=True, timeout=120)
-        if done.returncode != 0:
-            raise LabError(f"copying {file} to {name}:{path} failed: {done.stderr.strip()}")
+    handle, shared = tempfile.mkstemp(dir=lab.share)
+    os.close(handle)
+    try:
+        shutil.copyfile(file, shared)
+        on_all(state["nodes"], lambda name: faults.in_guest(lab, name, "take", os.path.basename(shared), path))
+    finally:
+        os.unlink(shared)
     note(f"{file} is {path} on {', '.join(state['nodes'])}")
+
+
+def on_all(names, work):
+    """Do the same for several nodes at once; the first failure is raised."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(work, names))
 
 
 def ssh_config(lab, _options):

@@ -20,7 +20,7 @@ def link(lab, place, action, value):
     """Apply one action to a rail."""
     name, rail = parse_place(lab, place)
     if action in ("cut", "heal"):
-        vm.monitor(lab, name, "set_link", name=f"nic{rail}", up=action == "heal")
+        set_carrier(lab, name, rail, action == "heal")
     elif action in ("drop", "pass"):
         set_faults(lab, place, drop=action == "drop")
     elif action == "loss":
@@ -39,10 +39,15 @@ def link(lab, place, action, value):
 
 def clear(lab, name, rail):
     """A rail as it was after `up`."""
-    vm.monitor(lab, name, "set_link", name=f"nic{rail}", up=True)
+    set_carrier(lab, name, rail, True)
     set_faults(lab, f"{name}/{rail}", **switch.NO_FAULTS)
     in_guest(lab, name, "shape", str(rail), "none")
     in_guest(lab, name, "mtu", str(rail), "9000")
+
+
+def set_carrier(lab, name, rail, on):
+    """Plug or unplug a rail's cable, as the guest sees it."""
+    vm.monitor(lab, name, "set_link", {"name": f"nic{rail}", "up": on})
 
 
 def parse_place(lab, place):

@@ -92,15 +92,3 @@ def command(lab, node, words):
 def call(lab, node, words, **options):
     """Run something in a guest and return the finished process."""
     return subprocess.run(command(lab, node, words), **options)
-
-
-def close_masters(lab, names):
-    """End the kept connections of this lab."""
-    for path in lab.run_dir.glob("*@*"):
-        name = path.name.split("@", 1)[1]
-        if name in names:
-            user = path.name.split("@", 1)[0]
-            subprocess.run(
-                [find_tool("ssh", "openssh-client"), "-F", str(lab.ssh_config), "-O", "exit", f"{user}@{name}"],
-                stdin=subprocess.DEVNULL, capture_output=True, timeout=10,
-            )

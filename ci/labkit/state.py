@@ -23,6 +23,7 @@ class Lab:
         mark = hashlib.sha256(str(self.dir).encode()).hexdigest()[:10]
         self.run_dir = Path(f"/tmp/fabbench-lab-{os.getuid()}-{mark}")
         self.ssh_config = self.dir / "ssh_config"
+        self.share = self.dir / "share"
 
     def read(self):
         """The recorded state, None when there is no lab."""
@@ -53,7 +54,7 @@ class Lab:
 
     def make_folders(self):
         """Create both folders; the one for sockets must be ours alone."""
-        self.dir.mkdir(parents=True, exist_ok=True)
+        self.share.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             self.run_dir.mkdir(mode=0o700)
         about = self.run_dir.lstat()
@@ -77,9 +78,33 @@ class Lab:
     def end(self):
         """End every recorded process and remove every file; fine to call without a lab."""
         state = self.read() or {}
-        end_processes(list(state.get("processes", {}).values()))
+        end_processes([*state.get("processes", {}).values(), *strays(self.run_dir)])
         shutil.rmtree(self.run_dir, ignore_errors=True)
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def strays(run_dir):
+    """This user's processes that belong to the lab with these sockets, recorded or not.
+
+    An `up` that was killed outright may leave them, and ssh keeps connections open.
+    """
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            own = entry.stat().st_uid == os.getuid()
+        except OSError:
+            continue
+        if own and belongs(words, str(run_dir)):
+            found.append(identity(int(entry.name)))
+    return found
+
+
+def belongs(words, run_dir):
+    """Whether a command line is that of a lab's QEMU, its switch, or a kept ssh connection."""
+    qemu = "-qmp" in words and any(word.startswith(f"unix:{run_dir}/") for word in words)
+    frames = run_dir in words and any(word.endswith("labkit/switch.py") for word in words)
+    return qemu or frames or words[0].startswith(f"ssh: {run_dir}/")
 
 
 def same_folder(fd, path):

@@ -77,6 +77,7 @@ class Switch:
         self.table = {}
         self.delayed = []
         self.delayed_bytes = 0
+        self.waiting = set()  # ports with a queue
         self.order = itertools.count()
         self.running = True
         self.epoll.register(self.control.fileno(), select.EPOLLIN)
@@ -95,12 +96,13 @@ class Switch:
                     handler(port, events)
             if self.delayed:
                 self.deliver_delayed()
-            self.give_up_on_stalled()
+            if self.waiting:
+                self.give_up_on_stalled()
 
     def patience(self):
         """Seconds until something is due without an event."""
         due = [self.delayed[0][0] - time.monotonic()] if self.delayed else []
-        due += [STALL_S / 4] if any(port.since for port in self.ports.values()) else []
+        due += [STALL_S / 4] if self.waiting else []
         return max(0.0, min(due)) if due else -1
 
     def accept(self, port, _events):
@@ -119,6 +121,7 @@ class Switch:
             self.epoll.unregister(port.sock.fileno())
             del self.handlers[port.sock.fileno()]
         port.disconnect()
+        self.waiting.discard(port)
         for other in self.ports.values():
             other.waiters.discard(port)
         self.resume(waiters)
@@ -226,6 +229,7 @@ class Switch:
                 return
             self.epoll.modify(peer.sock.fileno(), self.wanted(peer) | select.EPOLLOUT)
             peer.offset, peer.since = sent, time.monotonic()
+            self.waiting.add(peer)
         peer.queue.append(bytes(chunk))
         peer.queued += len(chunk) - sent
         if source and source.sock and peer.queued > QUEUE_HIGH:
@@ -254,6 +258,7 @@ class Switch:
                 port.queue.popleft()
                 port.offset = 0
         port.since = None
+        self.waiting.discard(port)
         self.epoll.modify(port.sock.fileno(), self.wanted(port))
         waiters, port.waiters = port.waiters, set()
         self.resume(waiters)
@@ -267,8 +272,8 @@ class Switch:
 
     def give_up_on_stalled(self):
         """A receiver that takes nothing must not hold the others: drop what waits for it."""
-        for port in self.ports.values():
-            if port.since and time.monotonic() - port.since > STALL_S and port.queued:
+        for port in self.waiting:
+            if time.monotonic() - port.since > STALL_S and port.queued:
                 self.discard(port)
 
     def discard(self, port):

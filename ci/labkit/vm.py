@@ -31,7 +31,9 @@ def command(lab, kernel, index, options):
         *("-serial", f"file:{comma_safe(serial_log(lab, name))}"),
         *("-qmp", f"unix:{lab.run_dir}/{name}.qmp,server=on,wait=off"),
         *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
-        *("-device", "virtio-9p-pci,fsdev=root,mount_tag=hostroot", "-device", "virtio-rng-pci"),
+        *("-device", "virtio-9p-pci,fsdev=root,mount_tag=hostroot"),
+        *("-fsdev", f"local,id=share,path={comma_safe(lab.share)},security_model=none,readonly=on"),
+        *("-device", "virtio-9p-pci,fsdev=share,mount_tag=share", "-device", "virtio-rng-pci"),
         *networks(lab, name, index, options["port"]),
     ]
 
@@ -74,9 +76,9 @@ def wait_ready(lab, name, process, deadline):
     log = serial_log(lab, name)
     while True:
         text = log.read_text(errors="replace") if log.exists() else ""
-        dead = DEAD_KERNEL.search(text)
+        dead = fatal_line(lab, name)
         if dead or not alive(process):
-            what = f"its serial log says '{dead.group(0)}'" if dead else "QEMU ended"
+            what = f"its kernel or first program failed: {dead}" if dead else "QEMU ended"
             raise LabError(f"{name} did not come up: {what}\n{last_words(lab, name)}")
         if READY in text:
             return
@@ -96,7 +98,7 @@ def last_words(lab, name, lines=20):
 
 def health(lab, name, process):
     """`alive`, `dead` (no QEMU), `panicked` (the serial log says so) or `stopped` (QEMU paused)."""
-    if serial_log(lab, name).exists() and DEAD_KERNEL.search(serial_log(lab, name).read_text(errors="replace")):
+    if fatal_line(lab, name):
         return "panicked"
     if not alive(process):
         return "dead"
@@ -106,18 +108,25 @@ def health(lab, name, process):
         return "dead" if not alive(process) else "stopped"
 
 
-def monitor(lab, name, execute, **arguments):
+def fatal_line(lab, name):
+    """The first line of a serial log that tells of a dead kernel, None for a sound one."""
+    log = serial_log(lab, name)
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return next((f"  {log.name}: {line}" for line in lines if DEAD_KERNEL.search(line)), None)
+
+
+def monitor(lab, node, execute, arguments=None):
     """Run one QMP command; returns what it returns."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.settimeout(5.0)
-        sock.connect(f"{lab.run_dir}/{name}.qmp")
+        sock.connect(f"{lab.run_dir}/{node}.qmp")
         stream = sock.makefile("rw")
-        for request in ({"execute": "qmp_capabilities"}, {"execute": execute, "arguments": arguments}):
+        for request in ({"execute": "qmp_capabilities"}, {"execute": execute, "arguments": arguments or {}}):
             stream.write(json.dumps(request) + "\n")
             stream.flush()
             answer = next(reply for reply in map(json.loads, stream) if "return" in reply or "error" in reply)
         if "error" in answer:
-            raise LabError(f"QEMU refused {execute} on {name}: {answer['error'].get('desc')}")
+            raise LabError(f"QEMU refused {execute} on {node}: {answer['error'].get('desc')}")
         return answer["return"]
 
 
