@@ -36,7 +36,7 @@ def choose(kernel, initrd, cache, device="/dev/kvm"):
         return known["accel"], known["reason"] + " (remembered)"
     except (OSError, ValueError, KeyError):
         pass
-    accel, reason = probe(kernel, initrd)
+    accel, reason = probe(kernel, initrd, PROBE_S)
     memory.write_text(json.dumps({"accel": accel, "reason": reason}))
     return accel, reason
 
@@ -56,7 +56,7 @@ def cpu_options(accel):
     return ["-accel", "tcg,thread=multi,tb-size=128", "-cpu", "Nehalem"]
 
 
-def probe(kernel, initrd, patience=PROBE_S):
+def probe(kernel, initrd, patience):
     """Boot a guest under KVM until it says that it is ready, fails, or takes too long."""
     command = [
         *(qemu_binary(), "-M", "q35", *cpu_options("kvm"), "-m", "256", "-smp", "1"),

@@ -2,7 +2,7 @@
 
 Each guest NIC (QEMU `-netdev stream`) connects to its own socket `<node>.<rail>`; a frame
 travels as a 32-bit big-endian length and its bytes. Frames wait rather than get lost when a
-receiver is slow; a receiver that takes nothing for STALL_S loses what waits for it. Faults
+receiver is slow; one that takes nothing for STALL_S loses its frames until it takes some. Faults
 (drop, loss, delay) act on what a node sends into its port. `control` takes one JSON request a
 connection: {"op": "ports"} or {"op": "set", "port": "node-a/0", "loss": 0.01, ...}.
 """
@@ -56,6 +56,7 @@ class Port:
         self.queued = self.offset = 0
         self.waiters = set()
         self.since = None
+        self.deaf = False
 
     def faulty(self):
         """Whether frames need a look one by one."""
@@ -102,7 +103,7 @@ class Switch:
     def patience(self):
         """Seconds until something is due without an event."""
         due = [self.delayed[0][0] - time.monotonic()] if self.delayed else []
-        due += [STALL_S / 4] if self.waiting else []
+        due += [STALL_S / 4] if any(not port.deaf for port in self.waiting) else []
         return max(0.0, min(due)) if due else -1
 
     def accept(self, port, _events):
@@ -217,6 +218,9 @@ class Switch:
         """Send whole frames to a peer; what does not fit waits, and then so does its source."""
         if peer.sock is None:
             return
+        if peer.deaf:
+            peer.sent["stalled"] += count_frames(chunk)
+            return
         sent = 0
         if not peer.queue:
             try:
@@ -257,7 +261,7 @@ class Switch:
             if sent == len(chunk):
                 port.queue.popleft()
                 port.offset = 0
-        port.since = None
+        port.since, port.deaf = None, False
         self.waiting.discard(port)
         self.epoll.modify(port.sock.fileno(), self.wanted(port))
         waiters, port.waiters = port.waiters, set()
@@ -273,11 +277,11 @@ class Switch:
     def give_up_on_stalled(self):
         """A receiver that takes nothing must not hold the others: drop what waits for it."""
         for port in self.waiting:
-            if time.monotonic() - port.since > STALL_S and port.queued:
+            if not port.deaf and time.monotonic() - port.since > STALL_S:
                 self.discard(port)
 
     def discard(self, port):
-        """Empty a queue up to the end of the frame that is half sent."""
+        """Empty a queue up to the end of the frame that is half sent; no more until that is out."""
         chunk, boundary, frames = port.queue[0], 0, 0
         while boundary < port.offset:
             boundary += LENGTH_SIZE + HEAD.unpack_from(chunk, boundary)[0]
@@ -287,7 +291,7 @@ class Switch:
         port.sent["stalled"] += frames
         port.queue = collections.deque([rest] if rest else [])
         port.queued, port.offset = len(rest), 0
-        port.since = time.monotonic()
+        port.since, port.deaf = time.monotonic(), True
         waiters, port.waiters = port.waiters, set()
         self.resume(waiters)
 
