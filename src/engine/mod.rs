@@ -6,6 +6,7 @@
 pub mod local;
 pub mod ping_pong;
 pub mod round_trip;
+pub mod stream;
 pub mod sync;
 #[cfg(test)]
 mod testing;

@@ -55,7 +55,7 @@ pub struct LocalAddressed {
     done: VecDeque<Completion>,
     fault: Option<Fault>,
     posted: u64,
-    held: Option<Vec<u8>>,
+    held: Option<(usize, Vec<u8>)>,
 }
 
 /// Both ends, with buffers of `len` bytes, room for `room` operations and receives per lane, and
@@ -162,16 +162,16 @@ impl LocalAddressed {
         let mut offset = request.remote_offset;
         let sends = request.operation == Operation::Send;
         if self.follows(|wrong| wrong == Wrong::Repeat) {
-            let first = self.held.take().unwrap_or_default();
+            let (_, first) = self.held.take().unwrap_or_default();
             let len = if sends { first.len() } else { first.len().min(bytes.len()) };
             bytes = first[..len].to_vec();
         }
         match self.wrong() {
             Some(Wrong::Drop) => return,
-            Some(Wrong::Repeat) => self.held = Some(bytes.clone()),
+            Some(Wrong::Repeat) => self.held = Some((request.lane, bytes.clone())),
             Some(Wrong::Flip(index)) => bytes[index] ^= 0xff,
             Some(Wrong::Misplace(_)) if sends => {
-                self.held = Some(bytes);
+                self.held = Some((request.lane, bytes));
                 return;
             }
             Some(Wrong::Misplace(elsewhere)) => offset = elsewhere,
@@ -197,10 +197,11 @@ impl LocalAddressed {
 
     /// After the message that one was held back for: that one.
     fn release(&mut self, sends: bool) {
-        if sends && self.follows(|wrong| matches!(wrong, Wrong::Misplace(_))) {
-            if let Some(bytes) = self.held.take() {
-                lock(&self.peer).push_back(Parcel::Send { lane: 0, bytes });
-            }
+        if sends
+            && self.follows(|wrong| matches!(wrong, Wrong::Misplace(_)))
+            && let Some((lane, bytes)) = self.held.take()
+        {
+            lock(&self.peer).push_back(Parcel::Send { lane, bytes });
         }
     }
 

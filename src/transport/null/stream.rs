@@ -104,12 +104,13 @@ impl Stream for LocalStream {
     fn finished(&mut self, per_lane: &mut [u64]) -> Result<u32> {
         let every = u64::from(self.shape.signal_every.max(1));
         let mut sum = 0;
-        for lane in 0..self.shape.lanes {
-            let started = self.started[lane];
-            let visible = if self.flushed { started } else { started - started % every };
-            let new = visible.saturating_sub(self.reported[lane]);
-            self.reported[lane] += new;
-            per_lane[lane] += new;
+        for ((started, reported), count) in
+            self.started.iter().zip(&mut self.reported).zip(per_lane)
+        {
+            let visible = if self.flushed { *started } else { started - started % every };
+            let new = visible.saturating_sub(*reported);
+            *reported += new;
+            *count += new;
             sum += new;
         }
         Ok(sum as u32)

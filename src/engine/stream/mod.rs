@@ -1,0 +1,401 @@
+//! Bandwidth and message rate: windows of messages over [`Stream`]s, one thread each.
+//!
+//! Both ends warm up and measure over windows that they have agreed on; each counts at the edges
+//! of the intervals on its own clock. Then the senders finish what is under way, each end tells
+//! its total, and the receivers collect until they have as many or nothing comes any more.
+
+mod worker;
+
+pub use worker::{Edges, Pump};
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+use crate::engine::sync::{Start, agree};
+use crate::engine::{End, Note, Peer, Ran};
+use crate::measure::clock::Time;
+use crate::measure::summary::add_series;
+use crate::session::protocol::SideRepeat;
+use crate::transport::{Failure, FailureKind, Result, Stream};
+
+/// Longest time for which a sender goes on after its window so that the peer's is covered.
+const LONGEST_TAIL_NS: u64 = 100_000_000;
+
+/// How long the watching thread sleeps at a time once the window is over.
+const AFTER_WINDOW: Duration = Duration::from_micros(500);
+
+/// How long it sleeps at most before it looks whether the case is to be ended.
+const LONGEST_SLICE: Duration = Duration::from_millis(50);
+
+/// What this end does in a repeat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// It starts messages: payload leaves, or READ requests do.
+    pub starts: bool,
+    /// Messages of the peer arrive here and are counted on arrival. False for READ.
+    pub collects: bool,
+    /// What finishes here has arrived here: READ.
+    pub fetches: bool,
+    /// Before the measured window, ns.
+    pub warmup_ns: u64,
+    /// Measured window, ns; cut to whole intervals, at least one.
+    pub window_ns: u64,
+    /// Interval of the series, ns.
+    pub interval_ns: u64,
+    /// Messages that may be on their way per lane.
+    pub depth: u32,
+    /// Messages that may be on their way over all lanes of all endpoints; none for no limit.
+    pub in_flight: Option<u64>,
+}
+
+impl Flow {
+    /// Whole intervals of the window.
+    pub fn intervals(&self) -> usize {
+        (self.window_ns / self.interval_ns.max(1)).max(1) as usize
+    }
+}
+
+/// Depth and signalling that fit together under a limit of bytes in flight; to be asked before
+/// the endpoint is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Depth {
+    /// Messages that may be on their way per lane.
+    pub depth: u32,
+    /// A completion every so many; at most half of the depth, so that a lane never runs dry.
+    pub signal_every: u32,
+    /// Messages that may be on their way over all lanes.
+    pub in_flight: Option<u64>,
+}
+
+/// Fits the wanted `depth` and `signal_every` to `max_bytes` in flight over `lanes` lanes of
+/// messages of `size` bytes (a message of no bytes counts as one). At least one message a lane.
+pub fn fit_depth(
+    depth: u32,
+    signal_every: u32,
+    size: u64,
+    lanes: u32,
+    max_bytes: Option<u64>,
+) -> Depth {
+    let lanes = u64::from(lanes.max(1));
+    let in_flight = max_bytes.map(|bytes| (bytes / size.max(1)).max(lanes));
+    let per_lane = in_flight.map_or(u64::MAX, |messages| messages / lanes);
+    let depth = u64::from(depth.max(1)).min(per_lane) as u32;
+    Depth { depth, signal_every: signal_every.clamp(1, (depth / 2).max(1)), in_flight }
+}
+
+/// What the workers and the thread that looks after them share.
+#[derive(Debug)]
+struct Shared {
+    /// Give up.
+    stop: AtomicBool,
+    /// Messages that all workers have started, complete once `finished_workers` is.
+    sent: AtomicU64,
+    /// Workers that have finished all they started.
+    finished_workers: AtomicUsize,
+    /// Messages that arrived in this repeat, over all workers.
+    arrived: AtomicU64,
+    /// What the peer has sent; `u64::MAX` until it tells.
+    peer_sent: AtomicU64,
+}
+
+/// Runs one repeat of this end: a thread for each of `endpoints`. `on_thread` is called in each
+/// with the endpoint's index before anything else, e.g. to pin it to a CPU.
+///
+/// # Errors
+/// The transport's or the link's own; stalled, stopped; the peer's when it gives up. The peer is
+/// told of a failure of this end. Messages that never arrive are no failure: the totals differ.
+pub fn repeat<S: Stream + Send>(
+    end: &End,
+    endpoints: &mut [S],
+    peer: &mut impl Peer,
+    time: &(impl Time + Sync),
+    flow: &Flow,
+    repeat: u32,
+    on_thread: &(dyn Fn(usize) + Sync),
+) -> Result<Ran> {
+    let ran = run(end, endpoints, peer, time, flow, repeat, on_thread);
+    end.share(peer, ran)
+}
+
+fn run<S: Stream + Send>(
+    end: &End,
+    endpoints: &mut [S],
+    peer: &mut impl Peer,
+    time: &(impl Time + Sync),
+    flow: &Flow,
+    repeat: u32,
+    on_thread: &(dyn Fn(usize) + Sync),
+) -> Result<Ran> {
+    let workers = endpoints.len().max(1) as u64;
+    let share = Flow { in_flight: flow.in_flight.map(|all| (all / workers).max(1)), ..*flow };
+    let pumps = endpoints.iter_mut().map(|s| Pump::new(s, &share)).collect::<Result<Vec<_>>>()?;
+    let start = agree(end, peer, time, repeat)?;
+    let edges = Edges::new(&start, flow);
+    let shared = Shared {
+        stop: AtomicBool::new(false),
+        sent: AtomicU64::new(0),
+        finished_workers: AtomicUsize::new(0),
+        arrived: AtomicU64::new(0),
+        peer_sent: AtomicU64::new(u64::MAX),
+    };
+    let tail_ns = (1_000_000 + 2 * start.uncertainty_ns).min(LONGEST_TAIL_NS);
+    std::thread::scope(|scope| {
+        let (shared, edges) = (&shared, &edges);
+        let threads: Vec<_> = pumps
+            .into_iter()
+            .enumerate()
+            .map(|(index, pump)| {
+                scope.spawn(move || {
+                    on_thread(index);
+                    worker::run(end, pump, shared, time, edges, tail_ns)
+                })
+            })
+            .collect();
+        let watched = Watcher { end, shared, threads: &threads }.watch(peer, time, edges);
+        if watched.is_err() {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
+        let ended = threads.into_iter().map(|thread| thread.join());
+        let parts = ended.map(|part| part.unwrap_or_else(|_| Err(panicked(end)))).collect();
+        gather(watched, parts, &start, flow)
+    })
+}
+
+/// The thread that talks to the peer while the workers work.
+struct Watcher<'a, 'scope> {
+    end: &'a End<'a>,
+    shared: &'a Shared,
+    threads: &'a [ScopedJoinHandle<'scope, Result<worker::Part>>],
+}
+
+impl Watcher<'_, '_> {
+    /// Returns when all workers have ended and the totals are exchanged.
+    fn watch(&self, peer: &mut impl Peer, time: &impl Time, edges: &Edges) -> Result<()> {
+        let (mut told, mut heard) = (false, false);
+        let patience_ns = (self.end.stall + self.end.patience).as_nanos() as u64;
+        loop {
+            self.end.check_abort()?;
+            if !told && self.all_finished() {
+                let sent = self.shared.sent.load(Ordering::Acquire);
+                let received = self.shared.arrived.load(Ordering::Relaxed);
+                peer.tell(&Note::Totals { sent, received })?;
+                told = true;
+            }
+            let over = told == heard || self.shared.stop.load(Ordering::Relaxed);
+            if over && self.threads.iter().all(ScopedJoinHandle::is_finished) {
+                return Ok(());
+            }
+            if told && heard {
+                // The next note belongs to the next repeat.
+                std::thread::sleep(AFTER_WINDOW);
+                continue;
+            }
+            let now = time.now();
+            match peer.hear(slice(now, edges.last_ns()))? {
+                Some(Note::Totals { sent, .. }) if !heard => {
+                    self.shared.peer_sent.store(sent, Ordering::Release);
+                    heard = true;
+                }
+                Some(Note::Failed(failure)) => return Err(self.end.peer_failed(&failure)),
+                Some(note) => return Err(self.end.unexpected(&note, "the peer's totals")),
+                None if now > edges.last_ns().saturating_add(patience_ns) && !heard => {
+                    let waiting = "waiting for the peer's totals";
+                    return Err(self.end.stalled(self.end.stall + self.end.patience, waiting));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Whether all workers have finished what they started.
+    fn all_finished(&self) -> bool {
+        self.shared.finished_workers.load(Ordering::Acquire) == self.threads.len()
+    }
+}
+
+/// How long to sleep on the link: never beyond the end of the window, after it briefly.
+fn slice(now: u64, window_end_ns: u64) -> Duration {
+    Duration::from_nanos(window_end_ns.saturating_sub(now)).clamp(AFTER_WINDOW, LONGEST_SLICE)
+}
+
+/// Puts the workers' parts together; their failure says more than that of the watcher, unless
+/// they were only told to stop.
+fn gather(
+    watched: Result<()>,
+    parts: Vec<Result<worker::Part>>,
+    start: &Start,
+    flow: &Flow,
+) -> Result<Ran> {
+    let mut ran = Ran::default();
+    let sum = &mut ran.repeat;
+    sum.clock_offset_ns = start.clock_offset_ns;
+    sum.clock_uncertainty_ns = start.uncertainty_ns;
+    let mut failed = watched;
+    for part in parts {
+        match part {
+            Ok(part) => {
+                add_part(sum, &part, flow);
+                ran.cpu_ns.0 += part.cpu_ns.0;
+                ran.cpu_ns.1 += part.cpu_ns.1;
+            }
+            Err(failure) if failed.is_ok() || failure.kind != FailureKind::Stopped => {
+                failed = Err(failure);
+            }
+            Err(_) => {}
+        }
+    }
+    failed.map(|()| ran)
+}
+
+fn add_part(sum: &mut SideRepeat, part: &worker::Part, flow: &Flow) {
+    sum.window_start_ns = part.window_start_ns;
+    sum.window_ns = sum.window_ns.max(part.window_ns);
+    if flow.starts {
+        sum.messages_sent += part.started;
+        let series = if flow.fetches { &mut sum.received_series } else { &mut sum.sent_series };
+        add_series(series, &part.finished_series);
+    }
+    if flow.starts && flow.fetches {
+        sum.messages_received += part.finished;
+    }
+    if flow.collects {
+        sum.messages_received += part.arrived;
+        add_series(&mut sum.received_series, &part.arrived_series);
+    }
+    sum.longest_gap_ns = sum.longest_gap_ns.max(part.longest_gap_ns);
+}
+
+fn panicked(end: &End) -> Failure {
+    let cause = "a measuring thread ended by panic; please report this with its message";
+    Failure::new(FailureKind::Internal, end.stage.get().word(), end.object, cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::testing::both;
+    use crate::measure::clock::Clock;
+    use crate::transport::null::stream::{LocalStream, Shape, pair};
+
+    const STALL: Duration = Duration::from_secs(10);
+    const MS: u64 = 1_000_000;
+
+    fn flow(starts: bool, collects: bool) -> Flow {
+        Flow {
+            starts,
+            collects,
+            fetches: false,
+            warmup_ns: 5 * MS,
+            window_ns: 100 * MS,
+            interval_ns: 25 * MS,
+            depth: 16,
+            in_flight: None,
+        }
+    }
+
+    /// One repeat over `n` pairs of endpoints, each end with its flow.
+    fn run_pairs(n: usize, shape: Shape, stall: Duration, flows: [Flow; 2]) -> [Result<Ran>; 2] {
+        let (mut left, mut right): (Vec<_>, Vec<_>) = (0..n).map(|_| pair(shape)).unzip();
+        let side = |ends: &mut [LocalStream], end: &End, mut peer, flow| {
+            repeat(end, ends, &mut peer, &Clock, flow, 0, &|_| {})
+        };
+        let (a, b) = both(
+            stall,
+            |end, peer| side(&mut left, end, peer, &flows[0]),
+            |end, peer| side(&mut right, end, peer, &flows[1]),
+        );
+        [a, b]
+    }
+
+    #[test]
+    fn one_direction_counts_at_both_ends_and_totals_agree() {
+        for must_drain in [true, false] {
+            let shape = Shape { lanes: 3, must_drain, signal_every: 4, ..Shape::default() };
+            let flows = [flow(true, false), flow(false, true)];
+            let [a, b] = run_pairs(1, shape, STALL, flows).map(|ran| ran.unwrap().repeat);
+            assert!(a.messages_sent > 100);
+            assert_eq!(a.messages_sent, b.messages_received);
+            assert_eq!((a.messages_received, b.messages_sent), (0, 0));
+            assert_eq!((a.sent_series.len(), b.received_series.len()), (4, 4));
+            assert!(a.received_series.is_empty() && b.sent_series.is_empty());
+            let within: u64 = b.received_series.iter().sum();
+            assert!(0 < within && within < b.messages_received, "warm-up is not in the series");
+            assert!(a.window_ns.abs_diff(100 * MS) < 80 * MS, "{}", a.window_ns);
+            let apart = a.window_start_ns.abs_diff(b.window_start_ns);
+            assert!(apart < 80 * MS, "windows begin {apart} ns apart");
+            assert_eq!(b.longest_gap_ns > 0, must_drain, "who only looks sees no gaps");
+        }
+    }
+
+    #[test]
+    fn both_directions_share_lanes_and_threads() {
+        let shape = Shape { lanes: 2, ..Shape::default() };
+        let flows = [flow(true, true); 2];
+        let [a, b] = run_pairs(2, shape, STALL, flows).map(|ran| ran.unwrap().repeat);
+        assert_eq!(a.messages_sent, b.messages_received);
+        assert_eq!(b.messages_sent, a.messages_received);
+        assert!(a.messages_sent > 0 && b.messages_sent > 0);
+        assert!(a.sent_series.iter().sum::<u64>() <= a.messages_sent);
+    }
+
+    #[test]
+    fn what_a_fetching_end_finishes_has_arrived() {
+        let asks = Flow { fetches: true, ..flow(true, false) };
+        let shape = Shape { must_drain: false, ..Shape::default() };
+        let flows = [asks, flow(false, false)];
+        let [a, b] = run_pairs(1, shape, STALL, flows).map(|ran| ran.unwrap().repeat);
+        assert_eq!(a.messages_sent, a.messages_received);
+        assert!(a.sent_series.is_empty() && a.received_series.iter().sum::<u64>() > 0);
+        assert_eq!((b.messages_sent, b.messages_received), (0, 0));
+    }
+
+    #[test]
+    fn a_lost_message_shows_in_the_totals() {
+        let shape = Shape { lose: Some(77), ..Shape::default() };
+        let flows = [flow(true, false), flow(false, true)];
+        let [a, b] = run_pairs(1, shape, Duration::from_millis(200), flows);
+        let (a, b) = (a.unwrap().repeat, b.unwrap().repeat);
+        assert_eq!(a.messages_sent - b.messages_received, 1);
+    }
+
+    #[test]
+    fn a_cut_is_a_stall_with_its_stage_and_progress() {
+        let shape = Shape { cut_after: Some(1_000), ..Shape::default() };
+        let mut long = [flow(true, false), flow(false, true)];
+        long.iter_mut().for_each(|flow| flow.window_ns = 60_000 * MS);
+        let [a, b] = run_pairs(1, shape, Duration::from_millis(300), long);
+        let (a, b) = (a.unwrap_err(), b.unwrap_err());
+        for failure in [&a, &b] {
+            let stalled = failure.kind == FailureKind::Stalled;
+            assert!(stalled || failure.kind == FailureKind::PeerLost, "{failure}");
+            assert!(failure.cause.contains("nothing moved"), "{failure}");
+            assert_eq!(failure.operation, "measure");
+        }
+        assert!(a.cause.contains("1000 arrived") || b.cause.contains("1000 arrived"), "{a} {b}");
+    }
+
+    #[test]
+    fn depth_fits_the_bytes_in_flight() {
+        let fitted = fit_depth(128, 64, 65_536, 2, Some(1 << 20));
+        assert_eq!(fitted, Depth { depth: 8, signal_every: 4, in_flight: Some(16) });
+        let tiny = fit_depth(128, 64, 1 << 20, 4, Some(65_536));
+        assert_eq!(tiny, Depth { depth: 1, signal_every: 1, in_flight: Some(4) });
+        let free = fit_depth(128, 100, 8, 1, None);
+        assert_eq!(free, Depth { depth: 128, signal_every: 64, in_flight: None });
+        assert_eq!(fit_depth(0, 0, 0, 0, Some(10)).depth, 1);
+    }
+
+    #[test]
+    fn the_pump_keeps_to_depth_and_to_the_limit_in_flight() {
+        let shape =
+            Shape { lanes: 2, depth: 64, signal_every: 64, must_drain: false, ..Shape::default() };
+        let (mut left, _right) = pair(shape);
+        let limited = Flow { depth: 5, in_flight: Some(8), ..flow(true, false) };
+        let mut pump = Pump::new(&mut left, &limited).unwrap();
+        assert!(pump.turn().unwrap());
+        assert_eq!((pump.started(), pump.finished()), (8, 0), "5 on one lane, 3 on the other");
+        assert!(!pump.turn().unwrap());
+        assert_eq!(pump.started(), 8);
+    }
+}

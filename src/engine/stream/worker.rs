@@ -1,0 +1,403 @@
+//! One thread of a stream: its loop, its counts at the edges.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{Flow, Shared};
+use crate::engine::sync::Start;
+use crate::engine::wait::Watch;
+use crate::engine::{End, Stage};
+use crate::measure::clock::{Time, wait_until};
+use crate::measure::cpu;
+use crate::measure::summary::LongestGap;
+use crate::transport::{Result, Stream};
+
+/// Most messages started by one call.
+const BATCH: u32 = 32;
+
+/// How long a receiver that need not collect sleeps between looks once the window is over.
+const LOOK: Duration = Duration::from_micros(200);
+
+/// The instants at which all threads of an end count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edges {
+    /// Begin of the warm-up, ns.
+    start_ns: u64,
+    /// Begin of the measured window, ns.
+    first_ns: u64,
+    interval_ns: u64,
+    intervals: usize,
+}
+
+impl Edges {
+    /// After the agreed start and the warm-up.
+    pub fn new(start: &Start, flow: &Flow) -> Self {
+        Edges {
+            start_ns: start.at_ns,
+            first_ns: start.at_ns + flow.warmup_ns,
+            interval_ns: flow.interval_ns.max(1),
+            intervals: flow.intervals(),
+        }
+    }
+
+    /// End of the measured window, ns.
+    pub fn last_ns(&self) -> u64 {
+        self.at(self.intervals)
+    }
+
+    fn at(&self, index: usize) -> u64 {
+        self.first_ns + self.interval_ns * index as u64
+    }
+}
+
+/// What one thread has measured.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    pub started: u64,
+    pub finished: u64,
+    pub arrived: u64,
+    pub finished_series: Vec<u64>,
+    pub arrived_series: Vec<u64>,
+    pub window_start_ns: u64,
+    pub window_ns: u64,
+    pub longest_gap_ns: u64,
+    pub cpu_ns: (u64, u64),
+}
+
+/// Moves messages over one endpoint; the part of the loop whose cost counts.
+#[derive(Debug)]
+pub struct Pump<'a, S> {
+    endpoint: &'a mut S,
+    flow: Flow,
+    drains: bool,
+    base: u64,
+    started: Vec<u64>,
+    finished: Vec<u64>,
+    started_sum: u64,
+    finished_sum: u64,
+    arrived: u64,
+}
+
+impl<'a, S: Stream> Pump<'a, S> {
+    /// Over an endpoint at rest.
+    ///
+    /// # Errors
+    /// The transport's own.
+    pub fn new(endpoint: &'a mut S, flow: &Flow) -> Result<Self> {
+        let base = if flow.collects { endpoint.arrived()? } else { 0 };
+        let lanes = endpoint.lanes();
+        Ok(Pump {
+            drains: flow.collects && endpoint.must_drain(),
+            endpoint,
+            flow: *flow,
+            base,
+            started: vec![0; lanes],
+            finished: vec![0; lanes],
+            started_sum: 0,
+            finished_sum: 0,
+            arrived: 0,
+        })
+    }
+
+    /// Messages started.
+    pub fn started(&self) -> u64 {
+        self.started_sum
+    }
+
+    /// Messages finished.
+    pub fn finished(&self) -> u64 {
+        self.finished_sum
+    }
+
+    /// Fills the windows of all lanes once and collects what there is; returns whether anything
+    /// moved.
+    ///
+    /// # Errors
+    /// The transport's own.
+    #[inline]
+    pub fn turn(&mut self) -> Result<bool> {
+        let mut moved = false;
+        if self.flow.starts {
+            for lane in 0..self.started.len() {
+                moved |= self.fill(lane)?;
+            }
+        }
+        moved |= self.reap()?;
+        if self.drains {
+            moved |= self.collect()?;
+        }
+        Ok(moved)
+    }
+
+    #[inline]
+    fn fill(&mut self, lane: usize) -> Result<bool> {
+        let under_way = self.started[lane] - self.finished[lane];
+        let mut room = u64::from(self.flow.depth).saturating_sub(under_way);
+        if let Some(limit) = self.flow.in_flight {
+            room = room.min(limit.saturating_sub(self.started_sum - self.finished_sum));
+        }
+        if room == 0 {
+            return Ok(false);
+        }
+        let n = u64::from(self.endpoint.start(lane, room.min(u64::from(BATCH)) as u32)?);
+        self.started[lane] += n;
+        self.started_sum += n;
+        Ok(n > 0)
+    }
+
+    #[inline]
+    fn reap(&mut self) -> Result<bool> {
+        if self.finished_sum == self.started_sum {
+            return Ok(false);
+        }
+        let n = self.endpoint.finished(&mut self.finished)?;
+        self.finished_sum += u64::from(n);
+        Ok(n > 0)
+    }
+
+    #[inline]
+    fn collect(&mut self) -> Result<bool> {
+        let arrived = self.endpoint.arrived()? - self.base;
+        let moved = arrived > self.arrived;
+        self.arrived = self.arrived.max(arrived);
+        Ok(moved)
+    }
+}
+
+/// Runs one worker to its end.
+pub(super) fn run<S: Stream, T: Time>(
+    end: &End,
+    pump: Pump<S>,
+    shared: &Shared,
+    time: &T,
+    edges: &Edges,
+    tail_ns: u64,
+) -> Result<Part> {
+    let cpu_before = cpu::thread_time();
+    let end = &End { abort: &shared.stop, ..*end };
+    let mut worker = Worker::new(end, pump, shared, time, edges);
+    let result = worker.work(tail_ns);
+    if result.is_err() {
+        shared.stop.store(true, Ordering::Relaxed);
+    }
+    let cpu_ns = cpu::spent(cpu_before, cpu::thread_time());
+    result.map(|()| Part { cpu_ns, ..worker.part() })
+}
+
+struct Worker<'a, S, T> {
+    end: &'a End<'a>,
+    pump: Pump<'a, S>,
+    shared: &'a Shared,
+    time: &'a T,
+    edges: &'a Edges,
+    /// Counts at each edge so far: finished, arrived.
+    marks: Vec<(u64, u64)>,
+    first_stamp_ns: u64,
+    last_stamp_ns: u64,
+    gap: LongestGap,
+    longest_gap_ns: u64,
+    shown: u64,
+}
+
+impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
+    fn new(
+        end: &'a End<'a>,
+        pump: Pump<'a, S>,
+        shared: &'a Shared,
+        time: &'a T,
+        edges: &'a Edges,
+    ) -> Self {
+        Worker {
+            end,
+            pump,
+            shared,
+            time,
+            edges,
+            marks: Vec::with_capacity(edges.intervals + 1),
+            first_stamp_ns: edges.first_ns,
+            last_stamp_ns: edges.first_ns,
+            gap: LongestGap::from(edges.first_ns),
+            longest_gap_ns: 0,
+            shown: 0,
+        }
+    }
+
+    fn work(&mut self, tail_ns: u64) -> Result<()> {
+        wait_until(self.time, self.edges.start_ns);
+        self.end.stage.set(Stage::WarmUp);
+        if self.is_busy() {
+            self.move_messages(tail_ns)?;
+        } else {
+            self.look_at_edges()?;
+        }
+        self.end.stage.set(Stage::Collect);
+        self.drain()?;
+        self.shared.sent.fetch_add(self.pump.started_sum, Ordering::AcqRel);
+        self.shared.finished_workers.fetch_add(1, Ordering::AcqRel);
+        if self.pump.flow.collects { self.collect_rest() } else { self.await_peer() }
+    }
+
+    /// Sends or collects through warm-up and window, and `tail_ns` on.
+    fn move_messages(&mut self, tail_ns: u64) -> Result<()> {
+        let until_ns = self.edges.last_ns() + tail_ns;
+        let mut next_edge_ns = self.edges.first_ns;
+        let mut watch = Watch::new(self.end);
+        loop {
+            let now = self.time.now();
+            if now >= next_edge_ns {
+                next_edge_ns = self.cross(now)?;
+            }
+            if now >= until_ns {
+                return Ok(());
+            }
+            if self.pump.turn()? {
+                watch.moved();
+                self.gap.moved(now);
+                self.end.check_abort()?;
+            } else {
+                self.pause(&mut watch)?;
+            }
+        }
+    }
+
+    /// Nothing to move: counts at the edges, sleeps between them.
+    fn look_at_edges(&mut self) -> Result<()> {
+        const LONGEST_SLEEP_NS: u64 = 50_000_000;
+        let mut next_edge_ns = self.edges.first_ns;
+        while self.marks.len() <= self.edges.intervals {
+            self.end.check_abort()?;
+            let now = self.time.now();
+            if now >= next_edge_ns {
+                next_edge_ns = self.cross(now)?;
+            } else {
+                wait_until(self.time, next_edge_ns.min(now + LONGEST_SLEEP_NS));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the counts at every edge that `now` has passed; returns the next edge.
+    #[cold]
+    fn cross(&mut self, now: u64) -> Result<u64> {
+        if self.pump.flow.collects && !self.pump.drains {
+            self.pump.collect()?;
+        }
+        if self.marks.is_empty() {
+            self.end.stage.set(Stage::Measure);
+            self.first_stamp_ns = now;
+            self.gap = LongestGap::from(now);
+        }
+        while self.marks.len() <= self.edges.intervals && now >= self.edges.at(self.marks.len()) {
+            self.marks.push((self.pump.finished_sum, self.pump.arrived));
+        }
+        if self.marks.len() <= self.edges.intervals {
+            return Ok(self.edges.at(self.marks.len()));
+        }
+        self.last_stamp_ns = now;
+        if self.is_busy() {
+            self.longest_gap_ns = self.gap.until(now);
+        }
+        Ok(u64::MAX)
+    }
+
+    /// Whether this end has anything to do between the edges.
+    fn is_busy(&self) -> bool {
+        self.pump.flow.starts || self.pump.drains
+    }
+
+    /// Finishes what this end has started, collecting meanwhile what must be.
+    fn drain(&mut self) -> Result<()> {
+        self.pump.flow.starts = false;
+        self.pump.endpoint.flush()?;
+        let mut watch = Watch::new(self.end);
+        while self.pump.finished_sum < self.pump.started_sum {
+            if self.pump.turn()? {
+                watch.moved();
+            } else {
+                self.pause(&mut watch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Collects until all ends' arrivals reach what the peer has sent, or nothing comes any more.
+    fn collect_rest(&mut self) -> Result<()> {
+        let mut last_ns = self.time.now();
+        let mut empty = 0u32;
+        let patience_ns = self.end.stall.as_nanos() as u64;
+        loop {
+            self.end.check_abort()?;
+            let moved = self.pump.collect()?;
+            let arrived = self.show_arrived();
+            let wanted = self.shared.peer_sent.load(Ordering::Acquire);
+            if arrived >= wanted {
+                return Ok(());
+            }
+            let now = self.time.now();
+            if moved {
+                (last_ns, empty) = (now, 0);
+            } else if wanted != u64::MAX && now.saturating_sub(last_ns) > patience_ns {
+                return Ok(());
+            } else {
+                empty = empty.wrapping_add(1);
+                self.rest(empty)?;
+            }
+        }
+    }
+
+    fn rest(&mut self, empty: u32) -> Result<()> {
+        if !self.pump.drains {
+            std::thread::sleep(LOOK);
+        } else if !self.pump.endpoint.idle(empty)? && empty > 1024 {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Adds what is new here to the sum of all workers and returns that.
+    fn show_arrived(&mut self) -> u64 {
+        let new = self.pump.arrived - self.shown;
+        self.shown = self.pump.arrived;
+        self.shared.arrived.fetch_add(new, Ordering::AcqRel) + new
+    }
+
+    /// Nothing arrives here: looks after the endpoint until the peer has told its total, since an
+    /// idle end must still see its queue pairs break.
+    fn await_peer(&mut self) -> Result<()> {
+        while self.shared.peer_sent.load(Ordering::Acquire) == u64::MAX {
+            self.end.check_abort()?;
+            self.pump.endpoint.finished(&mut self.pump.finished)?;
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn pause(&mut self, watch: &mut Watch) -> Result<()> {
+        let waited = self.pump.endpoint.idle(watch.look())?;
+        let pump = &self.pump;
+        watch.check(waited, self.time, || {
+            format!(
+                "{} messages started, {} finished, {} arrived",
+                pump.started_sum, pump.finished_sum, pump.arrived
+            )
+        })?;
+        Ok(())
+    }
+
+    fn part(&self) -> Part {
+        let deltas = |of: fn(&(u64, u64)) -> u64| {
+            self.marks.windows(2).map(|pair| of(&pair[1]) - of(&pair[0])).collect()
+        };
+        Part {
+            started: self.pump.started_sum,
+            finished: self.pump.finished_sum,
+            arrived: self.pump.arrived,
+            finished_series: deltas(|mark| mark.0),
+            arrived_series: deltas(|mark| mark.1),
+            window_start_ns: self.first_stamp_ns,
+            window_ns: self.last_stamp_ns - self.first_stamp_ns,
+            longest_gap_ns: self.longest_gap_ns,
+            cpu_ns: (0, 0),
+        }
+    }
+}
