@@ -14,6 +14,7 @@ pub const SCHEMA: &str = "fabbench-report/1";
 
 /// A whole report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// Always [`SCHEMA`] when written by this version.
     pub schema: String,
@@ -57,6 +58,7 @@ pub struct Report {
 
 /// The program that wrote a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Tool {
     /// Semantic version.
     pub version: String,
@@ -66,6 +68,7 @@ pub struct Tool {
 
 /// A named input with the hash of its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Named {
     /// Name or path.
     pub name: String,
@@ -75,6 +78,7 @@ pub struct Named {
 
 /// The one set of words for every judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Status {
     /// As expected.
     #[serde(rename = "pass")]
@@ -126,6 +130,7 @@ impl std::fmt::Display for Status {
 
 /// One host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Host {
     /// As typed on the command line; made unique by a suffix when one host stands twice.
     pub name: String,
@@ -154,6 +159,7 @@ pub struct Host {
 
 /// One RDMA device (HCA).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Device {
     /// Name, e.g. `mlx5_0`.
     pub name: String,
@@ -182,6 +188,7 @@ pub struct Device {
 
 /// One port of a device.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Port {
     /// Number, from 1.
     pub port: u8,
@@ -215,6 +222,7 @@ pub struct Port {
 
 /// One entry of a GID table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Gid {
     /// Index in the port's table.
     pub index: u32,
@@ -229,6 +237,7 @@ pub struct Gid {
 
 /// Two ports that are measured against each other.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rail {
     /// `rail0`, …
     pub name: String,
@@ -244,6 +253,7 @@ pub struct Rail {
 
 /// A host or configuration check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
     /// Stable identifier, e.g. `port-state`.
     pub id: String,
@@ -263,6 +273,7 @@ pub struct Check {
 
 /// Planned but not measured, or out of this command's reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NotMeasured {
     /// What, in words that a user knows, e.g. `RDMA` or `rail1 bandwidth`.
     pub what: String,
@@ -274,6 +285,7 @@ pub struct NotMeasured {
 
 /// One measured case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measurement {
     /// Stable within comparable runs, e.g. `bandwidth/rc/write/65536/rail0/a-b`.
     pub id: String,
@@ -359,6 +371,7 @@ pub struct Measurement {
 
 /// How a case was measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Method {
     /// Queue pairs, or sockets on TCP, over all threads.
     pub qps: u32,
@@ -401,6 +414,7 @@ pub struct Method {
 
 /// Which way the payload took.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Path {
     /// Name of the rail; empty for a route that is no rail.
     pub rail: String,
@@ -427,6 +441,7 @@ pub struct Path {
 
 /// Where the buffers were.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Memory {
     /// `host`, `huge`, `cuda`, …
     pub kind: String,
@@ -442,6 +457,7 @@ pub struct Memory {
 
 /// One repeat of a case.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Repeat {
     /// Payload rate by the sender's count over its window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -476,6 +492,7 @@ pub struct Repeat {
 
 /// A rate over the repeats: bit/s or messages/s.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rate {
     /// Median of the repeats.
     pub median: f64,
@@ -492,6 +509,7 @@ pub struct Rate {
 /// A latency summary in ns. Percentiles are nearest rank with three significant digits; a
 /// percentile that the count does not support is absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Latency {
     /// Samples.
     pub count: u64,
@@ -519,6 +537,7 @@ pub struct Latency {
 
 /// CPU time of measuring threads in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CpuTime {
     /// In user mode.
     pub user_ns: u64,
@@ -528,6 +547,7 @@ pub struct CpuTime {
 
 /// The best possible goodput.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ceiling {
     /// bit/s.
     pub bps: f64,
@@ -539,6 +559,7 @@ pub struct Ceiling {
 
 /// One term of a ceiling.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CeilingTerm {
     /// Short name.
     pub name: String,
@@ -552,6 +573,7 @@ pub struct CeilingTerm {
 
 /// A cause, found from several observations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Diagnosis {
     /// In a sentence.
     pub cause: String,
@@ -567,6 +589,7 @@ pub struct Diagnosis {
 
 /// The sum of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// fail if either part failed; incomplete if function is; warn if either warns; else pass.
     pub status: Status,

@@ -110,6 +110,19 @@ fn a_case_without_a_verdict_reads_as_not_judged() {
 }
 
 #[test]
+fn a_judged_report_says_how_much_of_it_was_not() {
+    let mut report = builder::hardware_unjudged();
+    report.verdict.performance = Status::Pass;
+    let before = text::report(&report, &plain(100));
+    assert!(before.contains("performance passed (9 results not judged)"), "{before}");
+    for m in &mut report.measurements {
+        m.status = Some(Status::Pass);
+    }
+    let after = text::report(&report, &plain(100));
+    assert!(after.ends_with("performance passed\n  - every byte right on 2 rails\n"), "{after}");
+}
+
+#[test]
 fn a_failure_is_named_with_its_rail_and_its_reason() {
     let text = text::report(&builder::failing(), &plain(100));
     assert!(text.contains("rail0 WRITE A→B: fail: 4096 B of 1 MiB differ"), "{text}");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::{Column, Page, Table};
 use super::{View, count};
-use crate::model::{Measurement, Status, Verdict};
+use crate::model::{Measurement, Status};
 use crate::units::{BitRate, Size, Span, Time};
 
 /// Counters that grow with every packet; they prove traffic and explain nothing.
@@ -138,7 +138,7 @@ pub(super) fn verdict(view: &View, page: &mut Page) {
     let verdict = &view.report.verdict;
     page.title("Verdict");
     let word = page.painted_as(&verdict.status.word().to_uppercase(), verdict.status);
-    page.paragraph(&format!("{word}: {}", parts(verdict, view.report.simulated)));
+    page.paragraph(&format!("{word}: {}", parts(view)));
     for reason in &verdict.reasons {
         page.item(reason);
     }
@@ -150,7 +150,9 @@ pub(super) fn verdict(view: &View, page: &mut Page) {
     }
 }
 
-fn parts(verdict: &Verdict, simulated: bool) -> String {
+/// Function and performance in words, apart; what was not judged is counted.
+fn parts(view: &View) -> String {
+    let verdict = &view.report.verdict;
     let function = match verdict.function {
         Status::Pass => "function passed".to_owned(),
         Status::Warn => "function passed with warnings".to_owned(),
@@ -159,14 +161,26 @@ fn parts(verdict: &Verdict, simulated: bool) -> String {
         other => format!("function {other}"),
     };
     let performance = match verdict.performance {
-        Status::Pass => "performance passed".to_owned(),
-        Status::Warn => "performance passed with warnings".to_owned(),
-        Status::Fail => "performance failed".to_owned(),
-        Status::Unjudged if simulated => "line rate not judged: Soft-RoCE has none".to_owned(),
+        Status::Pass => format!("performance passed{}", unjudged(view)),
+        Status::Warn => format!("performance has warnings{}", unjudged(view)),
+        Status::Fail => format!("performance failed{}", unjudged(view)),
+        Status::Unjudged if view.report.simulated => {
+            "line rate not judged: Soft-RoCE has none".to_owned()
+        }
         Status::Unjudged => "performance not judged".to_owned(),
         other => format!("performance {other}"),
     };
     format!("{function}; {performance}")
+}
+
+/// How many timed RDMA results stand without a verdict; the TCP baseline has none to have.
+fn unjudged(view: &View) -> String {
+    let timed = view.report.measurements.iter();
+    let timed = timed.filter(|m| m.test != "integrity" && m.transport != "tcp");
+    match timed.filter(|m| super::judged(m.status) == Status::Unjudged).count() {
+        0 => String::new(),
+        number => format!(" ({} not judged)", count(number, "result")),
+    }
 }
 
 fn is_traffic(name: &str) -> bool {

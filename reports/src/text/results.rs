@@ -262,8 +262,8 @@ fn sum_row(view: &View, members: &[&Measurement]) -> Option<Vec<String>> {
     let mut totals = (0..repeats).map(of_repeat).collect::<Option<Vec<f64>>>()?;
     totals.sort_by(f64::total_cmp);
     let same_rail = members.iter().all(|m| m.path.rail == first.path.rail);
-    let one_way = members.iter().all(|m| m.data_from == first.data_from || !same_rail)
-        && members.iter().all(|m| host_of(&m.data_from) == host_of(&first.data_from));
+    let from = host_of(&first.data_from);
+    let one_way = members.iter().all(|m| host_of(&m.data_from) == from);
     Some(vec![
         if same_rail { first.path.rail.clone() } else { "all rails".to_owned() },
         label(first),

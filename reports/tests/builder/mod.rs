@@ -151,12 +151,7 @@ pub fn hardware_unjudged() -> Report {
             proved: true,
         })
         .collect();
-    report.checks = vec![Check {
-        wanted: "unlimited".into(),
-        remedy: "add `* - memlock unlimited` to /etc/security/limits.d/rdma.conf (needs root)"
-            .into(),
-        ..check("memlock", "gpu02", "limit", Status::Warn, "64 MiB")
-    }];
+    report.checks = vec![check("memlock", "gpu02", "limit", Status::Pass, "unlimited")];
     let net = Net { rails: &report.rails, gid_type: "IB LID", mtu: 4096 };
     let mut all = Vec::new();
     for rail in 0..2 {
