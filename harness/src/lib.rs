@@ -8,4 +8,6 @@ pub mod limits;
 pub mod line_rate;
 pub mod plan;
 pub mod rails;
+pub mod size;
 pub mod snapshot;
+pub mod suite;

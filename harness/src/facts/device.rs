@@ -26,7 +26,7 @@ pub(super) fn device(name: &str, facts: &HostFacts) -> Device {
     let ports = port_numbers(&view, &root, verbs);
     let ports: Vec<_> =
         ports.into_iter().map(|number| port(name, number, soft.is_some(), facts)).collect();
-    let place = hardware_path(&view, &root, ports.first().and_then(|port| port.netdev.as_deref()));
+    let place = hardware_place(&view, &root, ports.first().and_then(|port| port.netdev.as_deref()));
     let or_verbs = |file: &str, answer: Option<String>| {
         let seen = view.text(&format!("{root}/{file}")).map(str::to_owned);
         seen.or(answer).unwrap_or_default()
@@ -37,8 +37,8 @@ pub(super) fn device(name: &str, facts: &HostFacts) -> Device {
         firmware: or_verbs("fw_ver", verbs.map(|verbs| verbs.firmware.clone())),
         board: or_verbs("board_id", None),
         guid: or_verbs("node_guid", verbs.map(|verbs| guid_text(verbs.node_guid))),
-        pci: place.as_deref().and_then(pci_address),
-        numa_node: place.as_deref().and_then(|place| view.number(&format!("{place}/numa_node"))),
+        pci: place.as_ref().and_then(|place| pci_address(&place.real)),
+        numa_node: place.as_ref().and_then(|place| place.numa_node(&view)),
         soft: soft.is_some(),
         unusable: unusable(name, facts),
         ports,
@@ -66,14 +66,30 @@ fn driver(view: &View, root: &str) -> Option<String> {
 }
 
 /// Where the hardware is in sysfs: the adapter itself, or that of the interface under a soft device.
-fn hardware_path(view: &View, root: &str, netdev: Option<&str>) -> Option<String> {
+struct Place {
+    /// By way of the class.
+    by_class: String,
+    /// Its own directory.
+    real: String,
+}
+
+impl Place {
+    /// None when unknown, which the kernel writes as -1.
+    fn numa_node(&self, view: &View) -> Option<u32> {
+        let of = |directory: &String| view.number(&format!("{directory}/numa_node"));
+        of(&self.by_class).or_else(|| of(&self.real))
+    }
+}
+
+fn hardware_place(view: &View, root: &str, netdev: Option<&str>) -> Option<Place> {
     let own = format!("{root}/device");
     let by_netdev = || netdev.map(|netdev| format!("/sys/class/net/{netdev}/device"));
-    let path = if view.exists(&own) { Some(own) } else { by_netdev() }?;
-    let target = view.link(&path).unwrap_or(&path);
+    let by_class = if view.exists(&own) { Some(own) } else { by_netdev() }?;
+    let target = view.link(&by_class).unwrap_or(&by_class);
     // A virtio interface hangs below its PCI function.
     let end = target.rfind("/virtio").filter(|at| !target[at + 1..].contains('/'));
-    Some(end.map_or(target, |at| &target[..at]).to_owned())
+    let real = end.map_or(target, |at| &target[..at]).to_owned();
+    Some(Place { by_class, real })
 }
 
 fn pci_address(path: &str) -> Option<String> {
@@ -193,10 +209,8 @@ fn netdev(view: &View, device: &str, port: u8, gids: &[GidFact]) -> Option<Strin
     let sibling = || {
         let mut names = view.children(&format!("{root}/device/net"));
         names.sort_by(|a, b| natural_order(a, b));
-        names.into_iter().find(|name| {
-            let number = |file| view.number::<u8>(&format!("{root}/device/net/{name}/{file}"));
-            number("dev_port").unwrap_or(0) + 1 == port
-        })
+        let number = |name: &str| view.number::<u8>(&format!("/sys/class/net/{name}/dev_port"));
+        names.into_iter().find(|name| number(name).unwrap_or(0) + 1 == port)
     };
     of_gid.or_else(first).or_else(parent).or_else(sibling)
 }
