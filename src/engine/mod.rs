@@ -9,7 +9,7 @@ pub mod round_trip;
 pub mod stream;
 pub mod sync;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod wait;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -64,6 +64,12 @@ pub enum Note {
         /// Messages started.
         sent: u64,
         /// Messages that arrived.
+        received: u64,
+    },
+    /// The speaker has collected all that will come and touches the transport no more in this
+    /// repeat: it may be closed.
+    Collected {
+        /// Messages that arrived in this repeat.
         received: u64,
     },
     /// Integrity: the next batch may be moved (receives are posted, or the source is filled).

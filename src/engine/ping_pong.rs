@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn a_cut_stalls_the_initiator_and_the_responder_hears_of_it() {
         let (mut left, mut right) = pair(Shape { cut_after: Some(500), ..Shape::default() });
-        let timing = timing(60_000, None);
+        let timing = Timing { warmup_ns: 0, ..timing(60_000, None) };
         let (a, b) = both(
             Duration::from_millis(300),
             |end, mut peer| repeat(end, &mut left, &mut peer, &Clock, &timing, 0).unwrap_err(),

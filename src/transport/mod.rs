@@ -5,6 +5,7 @@
 //! fixed when an endpoint is built.
 
 pub mod null;
+pub mod tcp;
 pub mod verbs;
 
 /// Result of a transport call.
@@ -118,6 +119,21 @@ pub trait Addressed {
         std::hint::spin_loop();
         Ok(false)
     }
+}
+
+/// Lanes that carry bytes in order, without messages: sockets.
+pub trait Bytes {
+    /// Number of lanes.
+    fn lanes(&self) -> usize;
+
+    /// Takes bytes from the front of `from`; returns how many, 0 when there is no room.
+    fn write(&mut self, lane: usize, from: &[u8]) -> Result<usize>;
+
+    /// Puts what has arrived into `into`; returns how many bytes, 0 when there is nothing.
+    fn read(&mut self, lane: usize, into: &mut [u8]) -> Result<usize>;
+
+    /// As [`Stream::idle`]; `writing` when there is something left to write.
+    fn idle(&mut self, empty: u32, writing: bool) -> Result<bool>;
 }
 
 /// A range of a buffer in bytes.

@@ -114,8 +114,19 @@ pub fn repeat<S: Stream + Send>(
     repeat: u32,
     on_thread: &(dyn Fn(usize) + Sync),
 ) -> Result<Ran> {
-    let ran = run(end, endpoints, peer, time, flow, repeat, on_thread);
+    let ran = run(end, endpoints, peer, time, flow, repeat, on_thread)
+        .and_then(|ran| conclude(end, peer, ran));
     end.share(peer, ran)
+}
+
+/// Waits until the peer, too, is through: neither end closes while the other still collects.
+fn conclude(end: &End, peer: &mut impl Peer, ran: Ran) -> Result<Ran> {
+    peer.tell(&Note::Collected { received: ran.repeat.messages_received })?;
+    let patient = End { patience: end.patience + end.stall, ..*end };
+    match patient.hear(peer, "the peer's count of arrivals")? {
+        Note::Collected { .. } => Ok(ran),
+        note => Err(end.unexpected(&note, "the peer's count of arrivals")),
+    }
 }
 
 fn run<S: Stream + Send>(
@@ -187,7 +198,7 @@ impl Watcher<'_, '_> {
                 return Ok(());
             }
             if told && heard {
-                // The next note belongs to the next repeat.
+                // The next note tells that the peer has collected all.
                 std::thread::sleep(AFTER_WINDOW);
                 continue;
             }
@@ -363,7 +374,7 @@ mod tests {
     fn a_cut_is_a_stall_with_its_stage_and_progress() {
         let shape = Shape { cut_after: Some(1_000), ..Shape::default() };
         let mut long = [flow(true, false), flow(false, true)];
-        long.iter_mut().for_each(|flow| flow.window_ns = 60_000 * MS);
+        long.iter_mut().for_each(|flow| (flow.warmup_ns, flow.window_ns) = (0, 60_000 * MS));
         let [a, b] = run_pairs(1, shape, Duration::from_millis(300), long);
         let (a, b) = (a.unwrap_err(), b.unwrap_err());
         for failure in [&a, &b] {
