@@ -1,15 +1,12 @@
 //! What the agent asks of whoever runs cases, and what it gives them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::session::frame::{FrameError, FrameWriter};
+use crate::session::outlet::Outlet;
 use crate::session::protocol::{CaseId, Prepare, ToCoordinator};
 use crate::transport::{Failure, FailureKind};
-
-/// How long the coordinator may take no message before it counts as gone.
-const SEND_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a waiting case may overlook that it was told to stop.
 const SLICE: Duration = Duration::from_millis(20);
@@ -74,25 +71,6 @@ impl CaseContext {
     /// True once `Done` or `Failed` was sent.
     pub fn is_concluded(&self) -> bool {
         self.concluded.load(Ordering::Relaxed)
-    }
-}
-
-/// The agent's end of the connection to the coordinator, shared by its threads.
-#[derive(Debug)]
-pub(crate) struct Outlet(Mutex<FrameWriter>);
-
-impl Outlet {
-    pub(crate) fn new(writer: FrameWriter) -> Self {
-        Outlet(Mutex::new(writer))
-    }
-
-    pub(crate) fn send(&self, message: &ToCoordinator) -> Result<(), FrameError> {
-        self.writer().send(message, Instant::now() + SEND_PATIENCE)
-    }
-
-    fn writer(&self) -> MutexGuard<'_, FrameWriter> {
-        // A writer that failed half-way knows that it is broken.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

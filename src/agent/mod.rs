@@ -11,24 +11,17 @@ pub mod stdio;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use case_runner::Gate;
 pub use case_runner::{CaseContext, CaseRunner};
-use case_runner::{Gate, Outlet};
 
 use crate::session::frame::{FrameError, FrameReader, FrameWriter, PREAMBLE};
-use crate::session::protocol::{
-    CaseId, Hello, PROTOCOL, Prepare, SideResult, ToAgent, ToCoordinator,
-};
+use crate::session::outlet::{Outlet, beat};
+use crate::session::protocol::{CaseId, PROTOCOL, Prepare, SideResult, ToAgent, ToCoordinator};
+use crate::session::{SILENCE, hello};
 use crate::transport::{Failure, FailureKind};
-
-/// Time between two heartbeats of either side.
-pub const HEARTBEAT: Duration = Duration::from_secs(2);
-
-/// Silence after which the other side counts as gone, unless the coordinator says otherwise.
-pub const SILENCE: Duration = Duration::from_secs(10);
 
 /// How long the coordinator may take for its greeting.
 const GREETING: Duration = Duration::from_secs(20);
@@ -79,7 +72,7 @@ pub fn serve(
         Err(ended) => return ended,
     };
     let outlet = Arc::new(Outlet::new(writer));
-    let heart = beat(outlet.clone());
+    let heart = beat(outlet.clone(), ToCoordinator::Heartbeat);
     let mut cases = Cases { outlet, runner, running: BTreeMap::new(), facts: Vec::new() };
     let ended = listen_to(&mut reader, &mut cases, silence);
     cases.end();
@@ -92,18 +85,6 @@ pub fn serve(
 pub fn control_cpu() -> Option<u32> {
     let cpus = crate::host::calls::allowed_cpus();
     if cpus.len() > 1 { cpus.last().copied() } else { None }
-}
-
-/// The greeting of this process.
-pub fn hello(session: &str, silence: Duration) -> Hello {
-    Hello {
-        protocol: PROTOCOL,
-        version: crate::VERSION.to_owned(),
-        commit: crate::COMMIT.to_owned(),
-        session: session.to_owned(),
-        pid: std::process::id(),
-        silence_ms: u64::try_from(silence.as_millis()).unwrap_or(u64::MAX),
-    }
 }
 
 /// Exchanges greetings; returns the silence that the coordinator wants to be endured.
@@ -248,17 +229,4 @@ fn conclude(context: &CaseContext, why: &str) {
         failure: Failure::new(FailureKind::Internal, "run", object, why),
         side: Box::new(SideResult::default()),
     });
-}
-
-/// Says every two seconds that this process is still there, until what it returns is dropped.
-fn beat(outlet: Arc<Outlet>) -> Sender<()> {
-    let (stop, stopped) = channel();
-    std::thread::spawn(move || {
-        while stopped.recv_timeout(HEARTBEAT) == Err(RecvTimeoutError::Timeout) {
-            if outlet.send(&ToCoordinator::Heartbeat).is_err() {
-                return;
-            }
-        }
-    });
-    stop
 }

@@ -173,10 +173,11 @@ impl Taker<'_> {
     }
 
     fn text_beyond_link(&mut self, path: &Path) {
-        if fs::metadata(self.real(path)).is_ok_and(|metadata| metadata.is_file()) {
-            if let Ok(text) = text(&self.real(path)) {
-                self.keep(path, Entry::Text(text));
-            }
+        let real = self.real(path);
+        if fs::metadata(&real).is_ok_and(|metadata| metadata.is_file())
+            && let Ok(text) = text(&real)
+        {
+            self.keep(path, Entry::Text(text));
         }
     }
 

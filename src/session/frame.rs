@@ -119,9 +119,10 @@ impl FrameReader {
         Ok(FrameReader { fd, buffer: Vec::new(), limit, cancel: None })
     }
 
-    /// From now on waits end with [`FrameError::Cancelled`] soon after `flag` is set.
-    pub fn cancel_with(&mut self, flag: Arc<AtomicBool>) {
-        self.cancel = Some(flag);
+    /// From now on waits end with [`FrameError::Cancelled`] soon after `flag` is set; with none,
+    /// nothing but the deadline ends them.
+    pub fn cancel_with(&mut self, flag: Option<Arc<AtomicBool>>) {
+        self.cancel = flag;
     }
 
     /// Skips everything up to and including `magic`.
@@ -507,7 +508,7 @@ mod tests {
     fn cancelling_ends_a_wait() {
         let (ours, mut reader) = pair(1000);
         let flag = Arc::new(AtomicBool::new(false));
-        reader.cancel_with(flag.clone());
+        reader.cancel_with(Some(flag.clone()));
         let setter = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
             flag.store(true, Ordering::Relaxed);
