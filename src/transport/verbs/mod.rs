@@ -14,3 +14,4 @@ pub mod mr;
 pub mod pd;
 pub mod qp;
 pub mod quirks;
+pub mod rc;

@@ -25,12 +25,8 @@ impl Access {
     pub const RELAXED_ORDERING: Access = Access(ffi::IBV_ACCESS_RELAXED_ORDERING);
 
     /// Without what a library or kernel may lack: the flags that are only a wish.
-    fn mandatory(self) -> u32 {
+    pub(super) fn mandatory(self) -> u32 {
         self.0 & !ffi::IB_UVERBS_ACCESS_OPTIONAL_RANGE
-    }
-
-    pub(super) fn bits(self) -> u32 {
-        self.0
     }
 }
 
@@ -183,6 +179,6 @@ mod tests {
     fn relaxed_ordering_is_a_wish_and_the_rest_is_not() {
         let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::RELAXED_ORDERING;
         assert_eq!(access.mandatory(), 1 | 4);
-        assert_eq!(access.bits(), 1 | 4 | 1 << 20);
+        assert_eq!(access.0, 1 | 4 | 1 << 20);
     }
 }

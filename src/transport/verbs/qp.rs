@@ -116,7 +116,7 @@ impl QueuePair {
         let mut attributes = no_attributes();
         attributes.qp_state = ffi::IBV_QPS_INIT;
         attributes.port_num = port;
-        attributes.qp_access_flags = access.bits();
+        attributes.qp_access_flags = access.mandatory();
         let mask = ffi::IBV_QP_STATE
             | ffi::IBV_QP_PKEY_INDEX
             | ffi::IBV_QP_PORT
@@ -203,10 +203,10 @@ impl QueuePair {
     /// Posts a list of sends; those before a refused one are posted.
     ///
     /// # Safety
-    /// The list's scatter entries lie in memory that stays registered until the requests are done
-    /// or the queue pair is gone.
+    /// `first` begins a valid list, whose scatter entries lie in memory that stays registered until the requests are done
+    /// or the queue pair is gone. Requests and scatter entries are copied.
     #[inline]
-    pub unsafe fn post_send(&mut self, first: &mut ffi::ibv_send_wr) -> Result<()> {
+    pub unsafe fn post_send(&mut self, first: *mut ffi::ibv_send_wr) -> Result<()> {
         let raw = self.raw.as_ptr();
         let mut refused = std::ptr::null_mut();
         // SAFETY: alive, and the list by contract.
@@ -224,7 +224,7 @@ impl QueuePair {
     /// # Safety
     /// As for [`QueuePair::post_send`].
     #[inline]
-    pub unsafe fn post_receive(&mut self, first: &mut ffi::ibv_recv_wr) -> Result<()> {
+    pub unsafe fn post_receive(&mut self, first: *mut ffi::ibv_recv_wr) -> Result<()> {
         let raw = self.raw.as_ptr();
         let mut refused = std::ptr::null_mut();
         // SAFETY: alive, and the list by contract.

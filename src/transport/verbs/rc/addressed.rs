@@ -1,0 +1,258 @@
+//! Operations on named ranges over reliable connected queue pairs.
+
+use std::collections::VecDeque;
+
+use super::{BATCH, EndAddress, Parts, Prepared, Remote, completion_failure, idle};
+use crate::session::protocol::PortPath;
+use crate::transport::verbs::cq::{CompletionQueue, WorkCompletion};
+use crate::transport::verbs::device::Context;
+use crate::transport::verbs::ffi;
+use crate::transport::verbs::mr::{Access, MemoryRegion};
+use crate::transport::verbs::qp::{Capacity, QueuePair};
+use crate::transport::{
+    Addressed, Completion, Failure, FailureKind, Operation, Request, Result, Span,
+};
+
+/// What an addressed endpoint is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddressedSpec {
+    /// The way out.
+    pub port: PortPath,
+    /// Queue pairs.
+    pub lanes: usize,
+    /// Operations under way per queue pair.
+    pub tx_depth: u32,
+    /// Receives posted per queue pair.
+    pub rx_depth: u32,
+    /// Bytes of the local buffer.
+    pub buffer_len: usize,
+}
+
+/// An addressed end that does not yet know its peer.
+pub struct PreparedAddressed {
+    prepared: Prepared,
+    tx_depth: u32,
+    rx_depth: u32,
+}
+
+impl PreparedAddressed {
+    /// Opens the device, allocates and registers the buffer, makes the queue pairs. Depths above
+    /// the device's limits are cut.
+    ///
+    /// # Errors
+    /// What the device refuses, or lacks.
+    pub fn new(spec: &AddressedSpec) -> Result<PreparedAddressed> {
+        let most = Context::open(&spec.port.device)?.limits().max_qp_wr.max(1);
+        let (tx_depth, rx_depth) = (spec.tx_depth.clamp(1, most), spec.rx_depth.clamp(1, most));
+        let prepared = Prepared::new(&Parts {
+            port: spec.port.clone(),
+            lanes: spec.lanes,
+            capacity: Capacity { sends: tx_depth, receives: rx_depth, inline: 0 },
+            access: Access::LOCAL_WRITE
+                | Access::REMOTE_WRITE
+                | Access::REMOTE_READ
+                | Access::RELAXED_ORDERING,
+            buffer_len: spec.buffer_len,
+        })?;
+        Ok(PreparedAddressed { prepared, tx_depth, rx_depth })
+    }
+
+    /// What the peer has to know.
+    pub fn address(&self) -> &EndAddress {
+        &self.prepared.address
+    }
+
+    /// Connects to the peer.
+    ///
+    /// # Errors
+    /// What the device refuses: usually an address that leads nowhere.
+    pub fn connect(mut self, peer: &EndAddress) -> Result<RcAddressed> {
+        let remote = self.prepared.connect(peer)?;
+        let Prepared { pairs, cq, region, context, object, .. } = self.prepared;
+        let mut numbers: Vec<_> =
+            pairs.iter().enumerate().map(|(lane, pair)| (pair.number(), lane)).collect();
+        numbers.sort_unstable();
+        let (tx_depth, rx_depth) = (self.tx_depth, self.rx_depth);
+        let lane = |pair| Lane {
+            pair,
+            under_way: 0,
+            unsignalled: 0,
+            // Never grows: there are at most so many completions to come.
+            signalled: VecDeque::with_capacity(tx_depth as usize),
+            receives: 0,
+        };
+        let lanes = pairs.into_iter().map(lane).collect();
+        let done = [WorkCompletion::EMPTY; BATCH];
+        Ok(RcAddressed {
+            lanes,
+            cq,
+            region,
+            remote,
+            numbers,
+            context,
+            object,
+            tx_depth,
+            rx_depth,
+            done,
+        })
+    }
+}
+
+/// A connected addressed end.
+pub struct RcAddressed {
+    // Queue pairs go before the memory that their requests point to: fields drop in this order.
+    lanes: Vec<Lane>,
+    cq: CompletionQueue,
+    region: MemoryRegion,
+    remote: Remote,
+    /// Number of each queue pair and its lane, sorted.
+    numbers: Vec<(u32, usize)>,
+    context: Context,
+    object: String,
+    tx_depth: u32,
+    rx_depth: u32,
+    done: [WorkCompletion; BATCH],
+}
+
+struct Lane {
+    pair: QueuePair,
+    /// Requests posted whose place is not yet free again.
+    under_way: u32,
+    /// Of these, the ones behind the last signalled one.
+    unsignalled: u32,
+    /// For each completion to come, the places that it frees.
+    signalled: VecDeque<u32>,
+    /// Receives posted and not yet used up.
+    receives: u32,
+}
+
+impl RcAddressed {
+    /// Bytes of the guard regions around the buffer that were changed. Only while no operation is
+    /// under way at either end, as for [`Addressed::memory`].
+    pub fn guard_bytes_wrong(&self) -> u64 {
+        // SAFETY: quiescent, as the caller was told.
+        unsafe { self.region.buffer().guard_bytes_wrong() }
+    }
+
+    fn entry(&self, span: Span) -> Result<ffi::ibv_sge> {
+        let len = self.region.buffer().len() as u64;
+        if span.offset.checked_add(span.len.into()).is_none_or(|end| end > len) {
+            return Err(self.outside("local", span.offset, span.len, len));
+        }
+        let addr = self.region.buffer().as_ptr() as u64 + span.offset;
+        Ok(ffi::ibv_sge { addr, length: span.len, lkey: self.region.local_key() })
+    }
+
+    fn remote_address(&self, request: &Request) -> Result<u64> {
+        let (offset, len) = (request.remote_offset, request.local.len);
+        if offset.checked_add(len.into()).is_none_or(|end| end > self.remote.len) {
+            return Err(self.outside("remote", offset, len, self.remote.len));
+        }
+        Ok(self.remote.address + offset)
+    }
+
+    #[cold]
+    fn outside(&self, buffer: &str, offset: u64, span: u32, len: u64) -> Failure {
+        let cause = format!("{span} bytes at {offset} reach outside the {buffer} {len} bytes");
+        Failure::new(FailureKind::Internal, "address memory", &self.object, cause)
+    }
+
+    fn completion(&mut self, done: &WorkCompletion) -> Completion {
+        let found = self.numbers.binary_search_by_key(&done.qp_num(), |(number, _)| *number);
+        let lane = found.map_or(0, |at| self.numbers[at].1);
+        let state = &mut self.lanes[lane];
+        let arrival = done.is_receive();
+        if arrival {
+            state.receives -= 1;
+        } else {
+            state.under_way -= state.signalled.pop_front().unwrap_or(0);
+        }
+        let (len, immediate) =
+            if arrival { (done.byte_len(), done.immediate().unwrap_or(0)) } else { (0, 0) };
+        Completion { id: done.id(), lane, arrival, len, immediate }
+    }
+}
+
+impl Addressed for RcAddressed {
+    fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn post(&mut self, request: &Request) -> Result<bool> {
+        if self.lanes[request.lane].under_way >= self.tx_depth {
+            return Ok(false);
+        }
+        let mut entry = self.entry(request.local)?;
+        // SAFETY: numbers and null pointers.
+        let mut wr: ffi::ibv_send_wr = unsafe { std::mem::zeroed() };
+        wr.wr_id = request.id;
+        wr.sg_list = &mut entry;
+        wr.num_sge = i32::from(entry.length > 0);
+        wr.send_flags = if request.signal { ffi::IBV_SEND_SIGNALED } else { 0 };
+        wr.opcode = match request.operation {
+            Operation::Send => ffi::IBV_WR_SEND,
+            Operation::Write => ffi::IBV_WR_RDMA_WRITE,
+            Operation::WriteImm => ffi::IBV_WR_RDMA_WRITE_WITH_IMM,
+            Operation::Read => ffi::IBV_WR_RDMA_READ,
+        };
+        wr.__bindgen_anon_1.imm_data = request.immediate.to_be();
+        if request.operation != Operation::Send {
+            wr.wr.rdma.remote_addr = self.remote_address(request)?;
+            wr.wr.rdma.rkey = self.remote.key;
+        }
+        let lane = &mut self.lanes[request.lane];
+        // SAFETY: the entry points into the region, which outlives the queue pair; the library
+        // copies request and entry.
+        unsafe { lane.pair.post_send(&mut wr) }?;
+        lane.under_way += 1;
+        lane.unsignalled += 1;
+        if request.signal {
+            lane.signalled.push_back(lane.unsignalled);
+            lane.unsignalled = 0;
+        }
+        Ok(true)
+    }
+
+    fn post_receive(&mut self, lane: usize, local: Span, id: u64) -> Result<bool> {
+        if self.lanes[lane].receives >= self.rx_depth {
+            return Ok(false);
+        }
+        let mut entry = self.entry(local)?;
+        let num_sge = i32::from(entry.length > 0);
+        let next = std::ptr::null_mut();
+        let mut wr = ffi::ibv_recv_wr { wr_id: id, next, sg_list: &mut entry, num_sge };
+        let lane = &mut self.lanes[lane];
+        // SAFETY: as above.
+        unsafe { lane.pair.post_receive(&mut wr) }?;
+        lane.receives += 1;
+        Ok(true)
+    }
+
+    fn poll(&mut self, done: &mut [Completion]) -> Result<usize> {
+        let wanted = done.len().min(BATCH);
+        let count = self.cq.poll(&mut self.done[..wanted])?;
+        for i in 0..count {
+            let completion = self.done[i];
+            if !completion.is_ok() {
+                let done = &self.done[..count];
+                return Err(completion_failure(done, i, &self.context, &self.object));
+            }
+            done[i] = self.completion(&completion);
+        }
+        Ok(count)
+    }
+
+    fn memory(&mut self) -> &mut [u8] {
+        // SAFETY: quiescent, as the trait demands of the caller.
+        unsafe { self.region.buffer_mut().bytes_mut() }
+    }
+
+    fn remote_len(&self) -> u64 {
+        self.remote.len
+    }
+
+    #[inline]
+    fn idle(&mut self, empty: u32) -> Result<bool> {
+        idle(&self.context, empty)
+    }
+}

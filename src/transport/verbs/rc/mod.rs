@@ -1,0 +1,299 @@
+//! Reliable connected endpoints: built at both ends, introduced to each other, connected.
+//!
+//! An endpoint belongs to one thread: its queue pairs ("lanes") share one completion queue and one
+//! registered buffer. It is made in two steps, since each end needs the other's numbers:
+//! `prepare` gives an end with an [`EndAddress`] to hand to the peer, and `connect` takes the
+//! peer's. Both ends have to be connected before either starts to send.
+
+mod addressed;
+mod stream;
+
+pub use addressed::{AddressedSpec, PreparedAddressed, RcAddressed};
+pub use stream::{Arrival, PreparedStream, RcStream, StreamSpec};
+
+use std::net::Ipv6Addr;
+
+use serde::{Deserialize, Serialize};
+
+use super::cq::{CompletionQueue, WorkCompletion};
+use super::device::Context;
+use super::error::{CallError, Error, Operation};
+use super::ffi;
+use super::mr::{Access, MemoryRegion};
+use super::pd::ProtectionDomain;
+use super::qp::{Capacity, Path, Peer, QueuePair, mtu_code};
+use crate::memory::HostBuffer;
+use crate::session::protocol::PortPath;
+use crate::transport::{Failure, FailureKind, Result};
+
+/// Retries after a timeout: the most that the field holds.
+const RETRIES: u8 = 7;
+/// Retries when the peer has no receive: one less than "for ever", so that starvation shows.
+const RNR_RETRIES: u8 = 6;
+/// Routers that a packet may pass, as IP hosts set it.
+const HOP_LIMIT: u8 = 64;
+/// Empty looks between two looks at the device's events, and at the completion queue where
+/// arrivals are seen in memory.
+const LOOKS: u32 = 1024;
+/// Completions collected by one poll.
+const BATCH: usize = 32;
+
+/// What the peer has to know of an end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndAddress {
+    /// Local id; 0 on Ethernet.
+    pub lid: u16,
+    /// GID.
+    pub gid: Ipv6Addr,
+    /// Number and first packet sequence number of each queue pair.
+    pub lanes: Vec<(u32, u32)>,
+    /// READs that this end answers at a time, per queue pair.
+    pub rd_atomic_in: u8,
+    /// Address of what the peer may reach.
+    pub address: u64,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Its remote key.
+    pub key: u32,
+    /// Streams: slots for messages per lane; else 0.
+    pub slots: u64,
+}
+
+/// Of what an end is made.
+struct Parts {
+    port: PortPath,
+    lanes: usize,
+    capacity: Capacity,
+    access: Access,
+    buffer_len: usize,
+}
+
+/// An end that does not yet know its peer.
+struct Prepared {
+    pairs: Vec<QueuePair>,
+    first_psns: Vec<u32>,
+    cq: CompletionQueue,
+    region: MemoryRegion,
+    path: Path,
+    address: EndAddress,
+    context: Context,
+    object: String,
+}
+
+/// What the peer's buffer is, once connected.
+#[derive(Debug, Clone, Copy)]
+struct Remote {
+    address: u64,
+    len: u64,
+    key: u32,
+    slots: u64,
+}
+
+impl Prepared {
+    fn new(parts: &Parts) -> Result<Prepared> {
+        let object = format!("{}:{}", parts.port.device, parts.port.port);
+        let context = Context::open(&parts.port.device)?;
+        let attributes = context.query_port(parts.port.port)?;
+        if attributes.state != ffi::IBV_PORT_ACTIVE {
+            let cause = format!(
+                "the port is {}: check cable and switch port, `ip link` on RoCE, \
+                 the subnet manager on InfiniBand",
+                state_word(attributes.state)
+            );
+            return Err(Failure::new(FailureKind::Missing, "use the port", object, cause));
+        }
+        let gid = own_gid(&context, &parts.port, &object)?;
+        let (path, rd_atomic_in) = path(&context, &parts.port, &object)?;
+        let pd = ProtectionDomain::new(&context)?;
+        let cq = completion_queue(&context, parts)?;
+        let buffer = HostBuffer::new(parts.buffer_len).map_err(|error| {
+            let errno = error.raw_os_error().unwrap_or(libc::ENOMEM);
+            let detail = format!("{} bytes asked for", parts.buffer_len);
+            Error::from(CallError::new(Operation::AllocMemory, &object, errno).with_detail(detail))
+        })?;
+        let region = MemoryRegion::register(&pd, buffer, parts.access)?;
+        let mut pairs = Vec::with_capacity(parts.lanes);
+        for _ in 0..parts.lanes {
+            let mut pair = QueuePair::new(&pd, &cq, &cq, parts.capacity)?;
+            pair.initialise(parts.port.port, parts.access)?;
+            pairs.push(pair);
+        }
+        let first_psns = random_psns(parts.lanes, &object)?;
+        let numbers = pairs.iter().map(QueuePair::number);
+        let address = EndAddress {
+            lid: attributes.lid,
+            gid,
+            lanes: numbers.zip(first_psns.iter().copied()).collect(),
+            rd_atomic_in,
+            address: region.buffer().as_ptr() as u64,
+            len: region.buffer().len() as u64,
+            key: region.remote_key(),
+            slots: 0,
+        };
+        Ok(Prepared { pairs, first_psns, cq, region, path, address, context, object })
+    }
+
+    /// Inline bytes that every queue pair carries.
+    fn inline(&self) -> u32 {
+        self.pairs.iter().map(|pair| pair.granted().inline).min().unwrap_or(0)
+    }
+
+    /// Connects each queue pair with the peer's of the same index.
+    fn connect(&mut self, peer: &EndAddress) -> Result<Remote> {
+        if peer.lanes.len() != self.pairs.len() {
+            let cause = format!(
+                "this end has {} queue pairs and the peer {}",
+                self.pairs.len(),
+                peer.lanes.len()
+            );
+            return Err(Failure::new(FailureKind::Internal, "connect", &self.object, cause));
+        }
+        let path = &mut self.path;
+        path.rd_atomic_out = path.rd_atomic_out.min(peer.rd_atomic_in);
+        for ((pair, psn), lane) in self.pairs.iter_mut().zip(&self.first_psns).zip(&peer.lanes) {
+            let to = Peer { qp_num: lane.0, psn: lane.1, lid: peer.lid, gid: peer.gid };
+            pair.listen(path, &to)?;
+            pair.start(path, *psn)?;
+        }
+        Ok(Remote { address: peer.address, len: peer.len, key: peer.key, slots: peer.slots })
+    }
+}
+
+/// Looks for the error behind the failed completion `at` among those that came with it: a flushed
+/// request only follows from another error, which may have shown up here or as an event.
+#[cold]
+fn completion_failure(
+    done: &[WorkCompletion],
+    at: usize,
+    context: &Context,
+    object: &str,
+) -> Failure {
+    let mut errors = done[at..].iter().filter_map(|done| done.error(object));
+    let first = errors.next();
+    let primary = first.iter().find(|error| !error.is_secondary()).cloned();
+    if let Some(error) = primary.or_else(|| errors.find(|error| !error.is_secondary())) {
+        return Error::from(error).into();
+    }
+    if let Err(event) = context.check_events() {
+        return event.into();
+    }
+    match first {
+        Some(error) => Error::from(error).into(),
+        None => Failure::new(FailureKind::Internal, "read a completion", object, "no error in it"),
+    }
+}
+
+/// What an endpoint does after `empty` looks that found nothing: see [`crate::transport::Stream`].
+#[inline]
+fn idle(context: &Context, empty: u32) -> Result<bool> {
+    if empty.is_multiple_of(LOOKS) {
+        context.check_events()?;
+    }
+    // A soft device's work waits for the CPU that this loop would spin on.
+    let give_up = empty.is_multiple_of(16) && context.quirks().soft;
+    if give_up {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
+    }
+    Ok(give_up)
+}
+
+/// The GID at the index that was chosen; unspecified where packets go by LID alone.
+fn own_gid(context: &Context, port: &PortPath, object: &str) -> Result<Ipv6Addr> {
+    let gids = context.gids(port.port)?;
+    match gids.iter().find(|entry| entry.index == port.gid_index) {
+        Some(entry) => Ok(entry.gid),
+        None if !port.grh => Ok(Ipv6Addr::UNSPECIFIED),
+        None => {
+            let known: Vec<_> = gids.iter().map(|entry| entry.index.to_string()).collect();
+            let cause = match known.is_empty() {
+                true => "the port has no usable GID (another network namespace? no IP address?)",
+                false => "the GID at this index is gone",
+            };
+            let cause = format!("{cause}; index {} was chosen, there are: {}", port.gid_index, {
+                if known.is_empty() { "none".into() } else { known.join(", ") }
+            });
+            Err(Failure::new(FailureKind::Missing, "find the GID", object, cause))
+        }
+    }
+}
+
+/// How this end's packets travel, and how many READs it answers at a time.
+fn path(context: &Context, port: &PortPath, object: &str) -> Result<(Path, u8)> {
+    let gid_index = match port.grh {
+        false => None,
+        true => Some(u8::try_from(port.gid_index).map_err(|_| {
+            let cause = format!("index {} is above 255, the verbs' limit", port.gid_index);
+            Failure::new(FailureKind::Refused, "use the GID", object, cause)
+        })?),
+    };
+    let quirks = context.quirks();
+    let limits = context.limits();
+    let path = Path {
+        port: port.port,
+        mtu_code: mtu_code(port.mtu),
+        gid_index,
+        hop_limit: HOP_LIMIT,
+        traffic_class: port.traffic_class,
+        service_level: port.sl,
+        // Below this a soft device's kernel may fall over, whatever was asked for.
+        timeout: if quirks.soft { port.timeout.max(quirks.min_timeout) } else { port.timeout },
+        retries: RETRIES,
+        rnr_retries: RNR_RETRIES,
+        min_rnr_timer: quirks.min_rnr_timer,
+        rd_atomic_out: u8::try_from(limits.max_qp_init_rd_atom).unwrap_or(u8::MAX),
+        rd_atomic_in: u8::try_from(limits.max_qp_rd_atom).unwrap_or(u8::MAX),
+    };
+    let rd_atomic_in = path.rd_atomic_in;
+    Ok((path, rd_atomic_in))
+}
+
+/// A queue with a place for every request of every lane: it never overruns.
+fn completion_queue(context: &Context, parts: &Parts) -> Result<CompletionQueue> {
+    let Capacity { sends, receives, .. } = parts.capacity;
+    let entries = (u64::from(sends) + u64::from(receives)) * parts.lanes as u64;
+    Ok(CompletionQueue::new(context, u32::try_from(entries).unwrap_or(u32::MAX), None)?)
+}
+
+/// A fresh sequence number of 24 bits for each lane, so that packets of an earlier connection with
+/// the same numbers are not taken for new ones.
+fn random_psns(lanes: usize, object: &str) -> Result<Vec<u32>> {
+    let mut bytes = vec![0; lanes * 4];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Failure::new(FailureKind::Refused, "draw random numbers", object, error.to_string())
+    })?;
+    let words = bytes.chunks_exact(4).map(|b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
+    Ok(words.map(|word| word & 0xff_ffff).collect())
+}
+
+fn state_word(state: u32) -> String {
+    match state {
+        ffi::IBV_PORT_DOWN => "DOWN".into(),
+        ffi::IBV_PORT_INIT => "INIT (no subnet manager has configured it)".into(),
+        ffi::IBV_PORT_ARMED => "ARMED (the subnet manager has not activated it)".into(),
+        ffi::IBV_PORT_ACTIVE => "ACTIVE".into(),
+        ffi::IBV_PORT_ACTIVE_DEFER => "ACTIVE_DEFER".into(),
+        other => format!("in state Unknown({other})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_fit_24_bits_and_differ() {
+        let psns = random_psns(64, "rxe0:1").unwrap();
+        assert_eq!(psns.len(), 64);
+        assert!(psns.iter().all(|psn| *psn < 1 << 24));
+        let distinct: std::collections::BTreeSet<_> = psns.iter().collect();
+        assert!(distinct.len() > 60, "{psns:?}");
+    }
+
+    #[test]
+    fn states_are_told_in_words() {
+        assert_eq!(state_word(1), "DOWN");
+        assert_eq!(state_word(77), "in state Unknown(77)");
+    }
+}

@@ -1,0 +1,821 @@
+//! A flow of equal messages over reliable connected queue pairs.
+//!
+//! Both ends hold slots for messages: what is sent comes from send slots, what arrives goes to
+//! receive slots. How an arrival is seen is decided when the endpoint is built ([`Arrival`]).
+
+use std::collections::BTreeMap;
+
+use fabbench_harness::plan::{Op, Test};
+
+use super::{BATCH, EndAddress, LOOKS, Parts, Prepared, Remote, completion_failure, idle};
+use crate::session::protocol::{PortPath, Prepare};
+use crate::transport::verbs::cq::{CompletionQueue, WorkCompletion};
+use crate::transport::verbs::device::Context;
+use crate::transport::verbs::ffi;
+use crate::transport::verbs::mr::{Access, MemoryRegion};
+use crate::transport::verbs::qp::{Capacity, QueuePair};
+use crate::transport::{Failure, FailureKind, Result, Stream};
+
+/// Payload that the slots of one direction may take together: inside the last-level cache of a
+/// server, as published bandwidth figures have it.
+const WORKING_SET: u64 = 16 << 20;
+/// Slots begin on a cache line of their own.
+const LINE: u64 = 64;
+/// Bytes that are carried inline when nothing else is asked for: more makes work queue entries
+/// large on common adapters.
+const INLINE: u32 = 220;
+/// Marks the id of a receive.
+const RECEIVE: u64 = 1 << 63;
+
+/// What a stream endpoint is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamSpec {
+    /// The way out.
+    pub port: PortPath,
+    /// Operation: SEND, WRITE or READ.
+    pub op: Op,
+    /// Message size in bytes.
+    pub size: u64,
+    /// Queue pairs.
+    pub lanes: usize,
+    /// Sends outstanding per queue pair.
+    pub tx_depth: u32,
+    /// Receives posted per queue pair; more where the depth needs more.
+    pub rx_depth: u32,
+    /// A completion every so many sends.
+    pub signal_every: u32,
+    /// Bytes that may be carried inline; none for a default.
+    pub inline: Option<u32>,
+    /// One message at a time, each answered at once: an arriving WRITE is looked for in memory
+    /// where that is sound.
+    pub latency: bool,
+}
+
+impl StreamSpec {
+    /// The part of a case's end with `lanes` queue pairs over `port`.
+    pub fn of(prepare: &Prepare, port: &PortPath, lanes: usize) -> StreamSpec {
+        StreamSpec {
+            port: port.clone(),
+            op: prepare.op,
+            size: prepare.size_bytes,
+            lanes,
+            tx_depth: prepare.knobs.tx_depth,
+            rx_depth: prepare.knobs.rx_depth,
+            signal_every: prepare.knobs.signal_every,
+            inline: prepare.knobs.inline,
+            latency: prepare.test == Test::Latency,
+        }
+    }
+}
+
+/// How an arriving message is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// A SEND completes a receive.
+    Receive,
+    /// A WRITE ends in its sequence number, which the receiver looks for in memory. Sound within
+    /// one packet, and only without relaxed ordering.
+    Memory,
+    /// The last of so many WRITEs carries the count as immediate data and completes a receive.
+    Immediate {
+        /// Messages per immediate.
+        every: u32,
+    },
+    /// A READ is not seen by the peer.
+    None,
+}
+
+impl Arrival {
+    /// Memory is looked at for latency only, and only where the last word cannot come first.
+    fn choose(spec: &StreamSpec, signal_every: u32) -> Arrival {
+        let one_packet = spec.size <= u64::from(spec.port.mtu);
+        let has_word = spec.size >= 4 && spec.size.is_multiple_of(4);
+        match spec.op {
+            Op::Read => Arrival::None,
+            Op::Write if spec.latency && one_packet && has_word => Arrival::Memory,
+            Op::Write => Arrival::Immediate { every: if spec.latency { 1 } else { signal_every } },
+            _ => Arrival::Receive,
+        }
+    }
+
+    fn word(self) -> String {
+        match self {
+            Arrival::Receive => "receive".into(),
+            Arrival::Memory => "memory".into(),
+            Arrival::Immediate { every: 1 } => "immediate".into(),
+            Arrival::Immediate { every } => format!("immediate every {every}"),
+            Arrival::None => "none".into(),
+        }
+    }
+}
+
+/// What was asked for, as it takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    op: Op,
+    size: u32,
+    stride: u64,
+    lanes: u64,
+    /// Slots per lane in each direction.
+    slots: u32,
+    /// Of these, used: messages under way per lane. Both ends use the same number.
+    depth: u32,
+    receives: u32,
+    signal_every: u32,
+    inline: u32,
+    arrival: Arrival,
+    relaxed: bool,
+}
+
+impl Shape {
+    fn new(spec: &StreamSpec, max_qp_wr: u32, max_msg: u32) -> Result<Shape> {
+        let object = format!("{}:{}", spec.port.device, spec.port.port);
+        let refuse = |cause| Failure::new(FailureKind::Refused, "prepare", &object, cause);
+        let size = u32::try_from(spec.size).ok().filter(|size| *size <= max_msg);
+        let size = size.ok_or_else(|| {
+            refuse(format!("{} bytes are above the port's {max_msg} a message", spec.size))
+        })?;
+        if !matches!(spec.op, Op::Send | Op::Write | Op::Read) || spec.lanes == 0 {
+            return Err(refuse(format!("{:?} over {} queue pairs", spec.op, spec.lanes)));
+        }
+        let stride = spec.size.max(1).next_multiple_of(LINE);
+        let lanes = spec.lanes as u64;
+        let cached = (WORKING_SET / (stride * lanes)).max(2);
+        let allowed = spec
+            .port
+            .max_in_flight_bytes
+            .map_or(u64::MAX, |most| (most / (lanes * spec.size.max(1))).max(1));
+        // Half of what a queue holds, since a flush may follow each message.
+        let queue = u64::from(max_qp_wr.saturating_sub(1) / 2).max(1);
+        let depth = u64::from(spec.tx_depth.max(1)).min(cached).min(allowed).min(queue) as u32;
+        let signal_every = spec.signal_every.clamp(1, (depth / 2).max(1));
+        let arrival = Arrival::choose(spec, signal_every);
+        let receives = match arrival {
+            Arrival::Receive | Arrival::Immediate { .. } => {
+                spec.rx_depth.max(2 * depth).min(max_qp_wr.max(1))
+            }
+            Arrival::Memory | Arrival::None => 1,
+        };
+        let wanted = spec.inline.unwrap_or(INLINE);
+        let inline = if spec.op != Op::Read && size <= wanted { size } else { 0 };
+        let relaxed = arrival != Arrival::Memory;
+        let op = spec.op;
+        let slots = depth;
+        Ok(Shape {
+            op,
+            size,
+            stride,
+            lanes,
+            slots,
+            depth,
+            receives,
+            signal_every,
+            inline,
+            arrival,
+            relaxed,
+        })
+    }
+
+    /// With a peer that has `slots`: both cycle through as many as either has.
+    fn agreed(mut self, slots: u64) -> Shape {
+        self.depth = u64::from(self.depth).min(slots.max(1)) as u32;
+        self.signal_every = self.signal_every.min((self.depth / 2).max(1));
+        if let Arrival::Immediate { every } = &mut self.arrival {
+            *every = self.signal_every.min(*every);
+        }
+        self
+    }
+
+    fn sends(&self) -> u32 {
+        if self.signal_every == 1 { self.depth } else { 2 * self.depth + 1 }
+    }
+
+    /// Bytes that one direction's messages cycle through.
+    fn area(&self) -> u64 {
+        self.stride * self.lanes * u64::from(self.slots)
+    }
+
+    /// Where a slot lies in its area.
+    fn offset(&self, lane: u64, slot: u64) -> u64 {
+        (lane * u64::from(self.slots) + slot) * self.stride
+    }
+
+    /// Where the number `sequence` of an arriving message lies in the buffer.
+    #[inline]
+    fn arrival_word(&self, lane: u64, sequence: u64) -> usize {
+        self.area() as usize + self.departure_word(lane, sequence)
+    }
+
+    /// Where the number `sequence` of a message to be sent lies in the buffer: at its end.
+    #[inline]
+    fn departure_word(&self, lane: u64, sequence: u64) -> usize {
+        let slot = (sequence - 1) % u64::from(self.depth);
+        (self.offset(lane, slot) + u64::from(self.size) - 4) as usize
+    }
+
+    fn access(&self) -> Access {
+        // REMOTE_WRITE always: a flush is an empty WRITE.
+        let mut access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
+        if self.op == Op::Read {
+            access = access | Access::REMOTE_READ;
+        }
+        if self.relaxed { access | Access::RELAXED_ORDERING } else { access }
+    }
+}
+
+/// A stream's end that does not yet know its peer.
+pub struct PreparedStream {
+    prepared: Prepared,
+    shape: Shape,
+}
+
+impl PreparedStream {
+    /// Opens the device, allocates and registers memory, makes the queue pairs, posts receives.
+    ///
+    /// # Errors
+    /// What the device refuses, or lacks; a size that a message cannot have.
+    pub fn new(spec: &StreamSpec) -> Result<PreparedStream> {
+        let context = Context::open(&spec.port.device)?;
+        let max_msg = context.query_port(spec.port.port)?.max_msg_sz;
+        let mut shape = Shape::new(spec, context.limits().max_qp_wr, max_msg)?;
+        let (sends, receives, inline) = (shape.sends(), shape.receives, shape.inline);
+        let prepared = Prepared::new(&Parts {
+            port: spec.port.clone(),
+            lanes: spec.lanes,
+            capacity: Capacity { sends, receives, inline },
+            access: shape.access(),
+            // Send slots first, then receive slots.
+            buffer_len: (2 * shape.area()) as usize,
+        })?;
+        if prepared.inline() < shape.inline {
+            shape.inline = 0;
+        }
+        let mut prepared = PreparedStream { prepared, shape };
+        prepared.prepared.address.slots = u64::from(shape.slots);
+        Ok(prepared)
+    }
+
+    /// What the peer has to know.
+    pub fn address(&self) -> &EndAddress {
+        &self.prepared.address
+    }
+
+    /// Connects to the peer.
+    ///
+    /// # Errors
+    /// What the device refuses: usually an address that leads nowhere.
+    pub fn connect(mut self, peer: &EndAddress) -> Result<RcStream> {
+        let remote = self.prepared.connect(peer)?;
+        let Prepared { pairs, cq, region, path, context, object, .. } = self.prepared;
+        let shape = self.shape.agreed(remote.slots);
+        let lanes = pairs.into_iter().enumerate();
+        let lanes = lanes.map(|(i, pair)| Lane::new(i as u64, pair, &shape, &region, &remote));
+        let mut stream = RcStream {
+            lanes: lanes.collect(),
+            cq,
+            region,
+            shape,
+            context,
+            object,
+            timeout: path.timeout,
+            mtu: 128 << path.mtu_code,
+            rd_atomic: path.rd_atomic_out,
+            unreported: false,
+            arrived: 0,
+            looks: 0,
+            done: [WorkCompletion::EMPTY; BATCH],
+        };
+        if shape.arrival != Arrival::Memory && shape.arrival != Arrival::None {
+            for lane in &mut stream.lanes {
+                lane.post_receives(shape.receives)?;
+            }
+        }
+        Ok(stream)
+    }
+}
+
+/// A connected end of a stream.
+pub struct RcStream {
+    // Queue pairs go before the memory that their requests point to: fields drop in this order.
+    lanes: Vec<Lane>,
+    cq: CompletionQueue,
+    region: MemoryRegion,
+    shape: Shape,
+    context: Context,
+    object: String,
+    timeout: u8,
+    mtu: u32,
+    rd_atomic: u8,
+    /// Some lane has finished messages that [`Stream::finished`] has not yet told of.
+    unreported: bool,
+    arrived: u64,
+    looks: u32,
+    done: [WorkCompletion; BATCH],
+}
+
+impl RcStream {
+    /// Knobs as they took effect, for the report.
+    pub fn effective(&self) -> BTreeMap<String, serde_json::Value> {
+        let shape = &self.shape;
+        let mut effective = BTreeMap::from([
+            ("qps".into(), self.lanes.len().into()),
+            ("tx_depth".into(), shape.depth.into()),
+            ("signal_every".into(), shape.signal_every.into()),
+            ("inline".into(), shape.inline.into()),
+            ("arrival".into(), shape.arrival.word().into()),
+            ("relaxed_ordering".into(), shape.relaxed.into()),
+            ("mtu".into(), self.mtu.into()),
+            ("timeout".into(), self.timeout.into()),
+        ]);
+        match shape.op {
+            Op::Read => effective.insert("outstanding_reads".into(), self.rd_atomic.into()),
+            _ => effective.insert("rx_depth".into(), shape.receives.into()),
+        };
+        effective
+    }
+
+    /// Bytes that the messages of one direction cycle through.
+    pub fn working_set_bytes(&self) -> u64 {
+        self.shape.area()
+    }
+
+    /// Moves what has completed into the lanes' counters.
+    #[inline]
+    fn progress(&mut self) -> Result<()> {
+        let count = self.cq.poll(&mut self.done)?;
+        for i in 0..count {
+            let done = &self.done[i];
+            if !done.is_ok() {
+                let done = &self.done[..count];
+                return Err(completion_failure(done, i, &self.context, &self.object));
+            }
+            let (index, sequence) = unpack(done.id());
+            let lane = &mut self.lanes[index];
+            if done.id() & RECEIVE == 0 {
+                lane.finished = extend(lane.finished, sequence);
+                self.unreported = true;
+                continue;
+            }
+            let before = lane.arrived;
+            lane.arrived = match done.immediate() {
+                Some(count) => extend(before, count),
+                None => before + 1,
+            };
+            self.arrived += lane.arrived - before;
+            lane.taken += 1;
+            if lane.taken >= lane.repost {
+                let taken = lane.taken;
+                lane.post_receives(taken)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows the sequence numbers that arriving WRITEs leave in memory.
+    #[inline]
+    fn look_at_memory(&mut self) {
+        for (index, lane) in self.lanes.iter_mut().enumerate() {
+            loop {
+                let at = self.shape.arrival_word(index as u64, lane.arrived + 1);
+                let seen = extend(lane.arrived, self.region.buffer().load_u32(at));
+                if seen == lane.arrived {
+                    break;
+                }
+                self.arrived += seen - lane.arrived;
+                lane.arrived = seen;
+            }
+        }
+    }
+}
+
+impl Stream for RcStream {
+    fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    fn must_drain(&self) -> bool {
+        matches!(self.shape.arrival, Arrival::Receive | Arrival::Immediate { .. })
+    }
+
+    #[inline]
+    fn start(&mut self, lane: usize, n: u32) -> Result<u32> {
+        let lane = &mut self.lanes[lane];
+        let room = u64::from(self.shape.depth) - (lane.started - lane.finished);
+        let n = n.min(room as u32);
+        if n > 0 {
+            lane.post_sends(n, &self.shape, &self.region)?;
+        }
+        Ok(n)
+    }
+
+    #[inline]
+    fn finished(&mut self, per_lane: &mut [u64]) -> Result<u32> {
+        self.progress()?;
+        if !self.unreported {
+            return Ok(0);
+        }
+        self.unreported = false;
+        let mut sum = 0;
+        for (lane, counter) in self.lanes.iter_mut().zip(per_lane) {
+            let news = lane.finished - lane.reported;
+            lane.reported = lane.finished;
+            *counter += news;
+            sum += news as u32;
+        }
+        Ok(sum)
+    }
+
+    #[inline]
+    fn arrived(&mut self) -> Result<u64> {
+        if self.shape.arrival != Arrival::Memory {
+            self.progress()?;
+            return Ok(self.arrived);
+        }
+        self.look_at_memory();
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(LOOKS) {
+            // Errors show up in the queue, not in memory.
+            self.progress()?;
+        }
+        Ok(self.arrived)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        for lane in &mut self.lanes {
+            if lane.started > lane.signalled {
+                lane.post_flush(&self.shape)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn idle(&mut self, empty: u32) -> Result<bool> {
+        idle(&self.context, empty)
+    }
+}
+
+/// A queue pair with its requests, written once and posted again and again.
+struct Lane {
+    pair: QueuePair,
+    index: u64,
+    sends: Requests<ffi::ibv_send_wr>,
+    receives: Requests<ffi::ibv_recv_wr>,
+    /// Messages started.
+    started: u64,
+    /// Messages started up to the last one whose completion was asked for.
+    signalled: u64,
+    /// Messages up to the last completion.
+    finished: u64,
+    /// Of these, what was told.
+    reported: u64,
+    /// Messages that have arrived.
+    arrived: u64,
+    /// Receives posted, ever.
+    posted: u64,
+    /// Receives used up and not yet posted again.
+    taken: u32,
+    /// So many are posted again at a time.
+    repost: u32,
+}
+
+impl Lane {
+    fn new(
+        index: u64,
+        pair: QueuePair,
+        shape: &Shape,
+        region: &MemoryRegion,
+        remote: &Remote,
+    ) -> Lane {
+        Lane {
+            pair,
+            index,
+            sends: send_requests(index, shape, region, remote),
+            receives: receive_requests(index, shape, region),
+            started: 0,
+            signalled: 0,
+            finished: 0,
+            reported: 0,
+            arrived: 0,
+            posted: 0,
+            taken: 0,
+            repost: (shape.receives / 4).clamp(1, 16),
+        }
+    }
+
+    /// Posts the next `n` messages, which have room, as one list.
+    #[inline]
+    fn post_sends(&mut self, n: u32, shape: &Shape, region: &MemoryRegion) -> Result<()> {
+        let len = self.sends.len();
+        let first = self.started % len;
+        for i in 0..u64::from(n) {
+            let slot = (first + i) % len;
+            self.started += 1;
+            let sequence = self.started;
+            if shape.arrival == Arrival::Memory {
+                let at = shape.departure_word(self.index, sequence);
+                region.buffer().store_u32(at, sequence as u32);
+            }
+            let signal = sequence - self.signalled >= u64::from(shape.signal_every);
+            let request = self.sends.link(slot, i + 1 < u64::from(n));
+            request.wr_id = pack(self.index, sequence);
+            request.send_flags &= !ffi::IBV_SEND_SIGNALED;
+            if let Arrival::Immediate { every } = shape.arrival {
+                let last = every == 1 || signal;
+                request.opcode =
+                    if last { ffi::IBV_WR_RDMA_WRITE_WITH_IMM } else { ffi::IBV_WR_RDMA_WRITE };
+                request.__bindgen_anon_1.imm_data = (sequence as u32).to_be();
+            }
+            if signal {
+                request.send_flags |= ffi::IBV_SEND_SIGNALED;
+                self.signalled = sequence;
+            }
+        }
+        // SAFETY: the requests point into the region, which outlives the queue pair.
+        Ok(unsafe { self.pair.post_send(self.sends.at(first)) }?)
+    }
+
+    /// Posts an empty, signalled WRITE behind the last message; it carries the count where the
+    /// peer counts by immediates.
+    fn post_flush(&mut self, shape: &Shape) -> Result<()> {
+        // SAFETY: numbers and null pointers.
+        let mut request: ffi::ibv_send_wr = unsafe { std::mem::zeroed() };
+        request.wr_id = pack(self.index, self.started);
+        request.opcode = match shape.arrival {
+            Arrival::Immediate { every } if every > 1 => ffi::IBV_WR_RDMA_WRITE_WITH_IMM,
+            _ => ffi::IBV_WR_RDMA_WRITE,
+        };
+        request.send_flags = ffi::IBV_SEND_SIGNALED;
+        request.__bindgen_anon_1.imm_data = (self.started as u32).to_be();
+        // SAFETY: every request of this lane has a remote address and key.
+        request.wr.rdma = unsafe { self.sends.requests[0].wr.rdma };
+        self.signalled = self.started;
+        // SAFETY: no scatter entries.
+        Ok(unsafe { self.pair.post_send(&mut request) }?)
+    }
+
+    /// Posts the next `n` receives as one list.
+    #[inline]
+    fn post_receives(&mut self, n: u32) -> Result<()> {
+        let len = self.receives.len();
+        let first = self.posted % len;
+        for i in 0..u64::from(n) {
+            self.receives.link((first + i) % len, i + 1 < u64::from(n));
+        }
+        self.posted += u64::from(n);
+        self.taken = 0;
+        // SAFETY: the requests point into the region, which outlives the queue pair.
+        Ok(unsafe { self.pair.post_receive(self.receives.at(first)) }?)
+    }
+}
+
+/// Work requests in a ring, with one scatter entry each.
+struct Requests<T> {
+    requests: Vec<T>,
+    // Held: the requests point to it.
+    _entries: Vec<ffi::ibv_sge>,
+}
+
+// SAFETY: all pointers lead into its own vectors.
+unsafe impl<T> Send for Requests<T> {}
+
+/// A work request that another may follow.
+trait Linked {
+    fn set_next(&mut self, next: *mut Self);
+}
+
+impl Linked for ffi::ibv_send_wr {
+    #[inline]
+    fn set_next(&mut self, next: *mut Self) {
+        self.next = next;
+    }
+}
+
+impl Linked for ffi::ibv_recv_wr {
+    #[inline]
+    fn set_next(&mut self, next: *mut Self) {
+        self.next = next;
+    }
+}
+
+impl<T: Linked> Requests<T> {
+    /// A request for each entry, made from its index and its place.
+    fn new(
+        mut entries: Vec<ffi::ibv_sge>,
+        request: impl Fn(u64, *mut ffi::ibv_sge) -> T,
+    ) -> Requests<T> {
+        let places = (0..).zip(&mut entries);
+        let requests = places.map(|(index, entry)| request(index, entry)).collect();
+        Requests { requests, _entries: entries }
+    }
+
+    fn len(&self) -> u64 {
+        self.requests.len() as u64
+    }
+
+    /// The request at `index`, with the one behind it in the ring as its next, or none.
+    #[inline]
+    fn link(&mut self, index: u64, more: bool) -> &mut T {
+        let next = if more { self.at((index + 1) % self.len()) } else { std::ptr::null_mut() };
+        let request = &mut self.requests[index as usize];
+        request.set_next(next);
+        request
+    }
+
+    /// Place of the request at `index`.
+    #[inline]
+    fn at(&mut self, index: u64) -> *mut T {
+        &raw mut self.requests[index as usize]
+    }
+}
+
+fn send_requests(
+    lane: u64,
+    shape: &Shape,
+    region: &MemoryRegion,
+    remote: &Remote,
+) -> Requests<ffi::ibv_send_wr> {
+    let read = shape.op == Op::Read;
+    let own_base = if read { shape.area() } else { 0 };
+    // The peer's buffer is laid out as this one, with its own number of slots.
+    let there = Shape { slots: remote.slots as u32, ..*shape };
+    let remote_base = if read { 0 } else { there.area() };
+    let entry = |slot| ffi::ibv_sge {
+        addr: region.buffer().as_ptr() as u64 + own_base + shape.offset(lane, slot),
+        length: shape.size,
+        lkey: region.local_key(),
+    };
+    let entries = (0..u64::from(shape.depth)).map(entry).collect();
+    let request = |slot, entry| {
+        // SAFETY: numbers and null pointers.
+        let mut request: ffi::ibv_send_wr = unsafe { std::mem::zeroed() };
+        request.sg_list = entry;
+        request.num_sge = i32::from(shape.size > 0);
+        request.opcode = match shape.op {
+            Op::Read => ffi::IBV_WR_RDMA_READ,
+            Op::Write => ffi::IBV_WR_RDMA_WRITE,
+            _ => ffi::IBV_WR_SEND,
+        };
+        if shape.size > 0 && shape.inline >= shape.size {
+            request.send_flags = ffi::IBV_SEND_INLINE;
+        }
+        request.wr.rdma.remote_addr = remote.address + remote_base + there.offset(lane, slot);
+        request.wr.rdma.rkey = remote.key;
+        request
+    };
+    Requests::new(entries, request)
+}
+
+fn receive_requests(lane: u64, shape: &Shape, region: &MemoryRegion) -> Requests<ffi::ibv_recv_wr> {
+    let base = region.buffer().as_ptr() as u64 + shape.area();
+    let entry = |i: u64| ffi::ibv_sge {
+        addr: base + shape.offset(lane, i % u64::from(shape.depth)),
+        length: shape.size,
+        lkey: region.local_key(),
+    };
+    let entries = (0..u64::from(shape.receives)).map(entry).collect();
+    // An immediate's receive takes no bytes.
+    let filled = shape.arrival == Arrival::Receive && shape.size > 0;
+    let request = |_, entry| ffi::ibv_recv_wr {
+        wr_id: RECEIVE | pack(lane, 0),
+        next: std::ptr::null_mut(),
+        sg_list: entry,
+        num_sge: i32::from(filled),
+    };
+    Requests::new(entries, request)
+}
+
+/// Id of a request: the lane and the low half of the sequence number.
+#[inline]
+fn pack(lane: u64, sequence: u64) -> u64 {
+    lane << 32 | sequence & 0xffff_ffff
+}
+
+#[inline]
+fn unpack(id: u64) -> (usize, u32) {
+    ((id >> 32 & 0x7fff_ffff) as usize, id as u32)
+}
+
+/// The count not below `known` whose low half is `low`; `known` itself when that would be more than
+/// half the range ahead (an older count).
+#[inline]
+fn extend(known: u64, low: u32) -> u64 {
+    let ahead = low.wrapping_sub(known as u32);
+    if ahead > u32::MAX / 2 { known } else { known + u64::from(ahead) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabbench_harness::snapshot::GidKind;
+
+    fn spec(op: Op, size: u64) -> StreamSpec {
+        let port = PortPath {
+            device: "rxe0".into(),
+            port: 1,
+            gid_index: 1,
+            gid_kind: GidKind::RoceV2,
+            grh: true,
+            mtu: 4096,
+            sl: 0,
+            traffic_class: 0,
+            timeout: 18,
+            max_in_flight_bytes: None,
+        };
+        let (tx_depth, rx_depth) = (128, 256);
+        StreamSpec {
+            port,
+            op,
+            size,
+            lanes: 2,
+            tx_depth,
+            rx_depth,
+            signal_every: 16,
+            inline: None,
+            latency: false,
+        }
+    }
+
+    fn shape(spec: &StreamSpec) -> Shape {
+        Shape::new(spec, 16_384, 1 << 30).unwrap()
+    }
+
+    #[test]
+    fn a_write_is_looked_for_in_memory_only_where_that_is_sound() {
+        let arrival = |op, size, latency| shape(&StreamSpec { latency, ..spec(op, size) }).arrival;
+        assert_eq!(arrival(Op::Write, 8, true), Arrival::Memory);
+        assert_eq!(arrival(Op::Write, 4096, true), Arrival::Memory);
+        assert_eq!(arrival(Op::Write, 4100, true), Arrival::Immediate { every: 1 });
+        assert_eq!(arrival(Op::Write, 7, true), Arrival::Immediate { every: 1 });
+        assert_eq!(arrival(Op::Write, 0, true), Arrival::Immediate { every: 1 });
+        assert_eq!(arrival(Op::Write, 65_536, false), Arrival::Immediate { every: 16 });
+        assert_eq!(arrival(Op::Send, 8, true), Arrival::Receive);
+        assert_eq!(arrival(Op::Read, 8, true), Arrival::None);
+        assert!(!shape(&StreamSpec { latency: true, ..spec(Op::Write, 8) }).relaxed);
+    }
+
+    #[test]
+    fn depth_is_bounded_by_cache_flight_and_device() {
+        assert_eq!(shape(&spec(Op::Write, 65_536)).depth, 128);
+        assert_eq!(shape(&spec(Op::Write, 1 << 20)).depth, 8);
+        assert_eq!(shape(&spec(Op::Write, 1 << 29)).depth, 2);
+        let mut capped = spec(Op::Write, 65_536);
+        capped.port.max_in_flight_bytes = Some(1 << 20);
+        assert_eq!((shape(&capped).depth, shape(&capped).signal_every), (8, 4));
+        capped.port.max_in_flight_bytes = Some(1);
+        assert_eq!((shape(&capped).depth, shape(&capped).signal_every), (1, 1));
+        let small = Shape::new(&spec(Op::Send, 64), 64, 1 << 30).unwrap();
+        assert_eq!((small.depth, small.sends(), small.receives), (31, 63, 64));
+    }
+
+    #[test]
+    fn a_message_above_the_ports_limit_is_refused() {
+        let failure = Shape::new(&spec(Op::Send, 1 << 31), 64, 1 << 30).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Refused);
+        assert!(failure.cause.contains("2147483648 bytes"), "{failure}");
+    }
+
+    #[test]
+    fn inline_follows_the_wish_or_the_default() {
+        assert_eq!(shape(&spec(Op::Send, 64)).inline, 64);
+        assert_eq!(shape(&spec(Op::Send, 256)).inline, 0);
+        assert_eq!(shape(&StreamSpec { inline: Some(0), ..spec(Op::Send, 64) }).inline, 0);
+        assert_eq!(shape(&StreamSpec { inline: Some(400), ..spec(Op::Send, 256) }).inline, 256);
+        assert_eq!(shape(&spec(Op::Read, 8)).inline, 0);
+    }
+
+    #[test]
+    fn counts_extend_past_32_bits_and_never_go_back() {
+        assert_eq!(extend(0, 0), 0);
+        assert_eq!(extend(5, 7), 7);
+        assert_eq!(extend(7, 5), 7);
+        assert_eq!(extend(u64::from(u32::MAX), 3), (1 << 32) + 3);
+        assert_eq!(extend((1 << 32) + 3, u32::MAX), (1 << 32) + 3);
+    }
+
+    #[test]
+    fn ids_carry_lane_and_sequence() {
+        assert_eq!(unpack(pack(1023, 70_000)), (1023, 70_000));
+        assert_eq!(unpack(RECEIVE | pack(3, 0)), (3, 0));
+        assert_eq!(unpack(pack(3, (5 << 32) + 9)), (3, 9));
+    }
+
+    #[test]
+    fn slots_do_not_overlap_and_words_end_their_message() {
+        let shape = shape(&StreamSpec { latency: true, ..spec(Op::Write, 100) });
+        assert_eq!(shape.stride, 128);
+        assert_eq!(shape.departure_word(0, 1), 96);
+        assert_eq!(shape.departure_word(0, 129), 96);
+        assert_eq!(shape.departure_word(1, 1), 128 * 128 + 96);
+        assert_eq!(shape.arrival_word(1, 128), 2 * 2 * 128 * 128 - 128 + 96);
+    }
+
+    #[test]
+    fn ends_with_unequal_queues_cycle_through_the_fewer_slots() {
+        let shape = shape(&spec(Op::Write, 64)).agreed(6);
+        assert_eq!((shape.slots, shape.depth, shape.signal_every), (128, 6, 3));
+        assert_eq!(shape.arrival, Arrival::Immediate { every: 3 });
+        assert_eq!(shape.departure_word(0, 7), shape.departure_word(0, 1));
+        assert_eq!(shape.departure_word(1, 1), 128 * 64 + 60);
+    }
+}

@@ -1,0 +1,373 @@
+//! A device against itself: everything of the verbs transport that one process can see.
+//!
+//! Ignored by default. `FABBENCH_TEST_DEVICE=rxe0 cargo test --test verbs_loopback -- --ignored`
+//! runs it; once asked for, a missing device is a failure.
+
+use std::time::{Duration, Instant};
+
+use fabbench::session::protocol::PortPath;
+use fabbench::transport::verbs::cq::{CompletionChannel, CompletionQueue, WorkCompletion};
+use fabbench::transport::verbs::device::{Context, facts};
+use fabbench::transport::verbs::error::Error;
+use fabbench::transport::verbs::rc::{
+    AddressedSpec, EndAddress, PreparedAddressed, PreparedStream, RcAddressed, RcStream, StreamSpec,
+};
+use fabbench::transport::{Addressed, Completion, FailureKind, Operation, Request, Span, Stream};
+use fabbench_harness::plan::Op;
+use fabbench_harness::snapshot::GidKind;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn device() -> String {
+    std::env::var("FABBENCH_TEST_DEVICE").expect("FABBENCH_TEST_DEVICE names the device to test")
+}
+
+fn port() -> PortPath {
+    let context = Context::open(&device()).unwrap();
+    let gids = context.gids(1).unwrap();
+    let best = gids.iter().find(|gid| gid.gid.to_ipv4_mapped().is_some()).or(gids.first());
+    let attributes = context.query_port(1).unwrap();
+    let ethernet = attributes.link_layer == 2;
+    PortPath {
+        device: device(),
+        port: 1,
+        gid_index: best.map_or(0, |gid| gid.index),
+        gid_kind: best.map_or(GidKind::Ib, |gid| gid.kind),
+        grh: ethernet,
+        mtu: 128 << attributes.active_mtu,
+        sl: 0,
+        traffic_class: 0,
+        timeout: 18,
+        max_in_flight_bytes: None,
+    }
+}
+
+fn spec(op: Op, size: u64) -> StreamSpec {
+    StreamSpec {
+        port: port(),
+        op,
+        size,
+        lanes: 2,
+        tx_depth: 16,
+        rx_depth: 32,
+        signal_every: 4,
+        inline: None,
+        latency: false,
+    }
+}
+
+fn streams(spec: &StreamSpec) -> (RcStream, RcStream) {
+    let (a, b) = (PreparedStream::new(spec).unwrap(), PreparedStream::new(spec).unwrap());
+    let (of_a, of_b) = (a.address().clone(), b.address().clone());
+    (a.connect(&of_b).unwrap(), b.connect(&of_a).unwrap())
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
+    }
+}
+
+/// Sends `count` messages over each lane and returns (finished, arrived), when all are collected.
+fn flow(a: &mut RcStream, b: &mut RcStream, count: u64, seen: bool) -> (u64, u64) {
+    let mut finished = vec![0; a.lanes()];
+    let mut started = vec![0; a.lanes()];
+    let arrived_before = b.arrived().unwrap();
+    until("the messages to start", || {
+        for (lane, started) in started.iter_mut().enumerate() {
+            let left = u32::try_from(count - *started).unwrap();
+            *started += u64::from(a.start(lane, left.min(5)).unwrap());
+        }
+        a.finished(&mut finished).unwrap();
+        b.arrived().unwrap();
+        started.iter().all(|started| *started == count)
+    });
+    a.flush().unwrap();
+    let all = count * a.lanes() as u64;
+    until("the messages to finish and arrive", || {
+        a.finished(&mut finished).unwrap();
+        let arrived = b.arrived().unwrap() - arrived_before;
+        finished.iter().sum::<u64>() == all && (!seen || arrived == all)
+    });
+    assert!(finished.iter().all(|finished| *finished == count), "{finished:?}");
+    (finished.iter().sum(), b.arrived().unwrap() - arrived_before)
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn facts_show_the_device_and_its_port() {
+    let facts = facts();
+    assert_eq!(facts.problem, None);
+    assert!(facts.library.starts_with("libibverbs.so.1."), "{}", facts.library);
+    let device = facts.devices.iter().find(|entry| entry.name == device()).unwrap();
+    assert_eq!(device.open_error, None);
+    assert!(device.node_guid != 0 && device.max_qp > 0 && device.max_qp_wr > 0);
+    let port = &device.ports[0];
+    assert_eq!((port.port, port.state), (1, 4), "the port is active");
+    assert!((1..=5).contains(&port.active_mtu) && port.max_msg_sz >= 1 << 20);
+    assert!(!port.gids.is_empty());
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn names_that_are_not_there_are_told_with_what_is() {
+    let error = Context::open("no_such_device").err().unwrap();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Absent { what: "device", .. }));
+    assert!(text.contains("no_such_device") && text.contains(&device()), "{text}");
+    let error = Context::open(&device()).unwrap().query_port(77).err().unwrap();
+    assert!(error.to_string().contains("has ports 1 to"), "{error}");
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn every_message_is_finished_and_arrives_once() {
+    for op in [Op::Send, Op::Write] {
+        for size in [0, 1, 7, 8, 200, 1024, 4097, 65_536] {
+            let (mut a, mut b) = streams(&spec(op, size));
+            assert!(b.must_drain());
+            for count in [1, 3, 100] {
+                let counted = flow(&mut a, &mut b, count, true);
+                assert_eq!(counted, (2 * count, 2 * count), "{op:?} of {size} bytes");
+            }
+            // And the other way, over the same queue pairs.
+            assert_eq!(flow(&mut b, &mut a, 10, true), (20, 20), "{op:?} of {size} bytes back");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn reads_finish_and_are_not_seen_by_the_peer() {
+    for size in [0, 8, 65_536] {
+        let (mut a, mut b) = streams(&spec(Op::Read, size));
+        assert!(!b.must_drain());
+        assert_eq!(flow(&mut a, &mut b, 50, false), (100, 0), "{size} bytes");
+    }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn ping_pong_answers_every_message() {
+    for (op, size, arrival) in [
+        (Op::Write, 8, "memory"),
+        (Op::Write, 1024, "memory"),
+        (Op::Write, 65_536, "immediate"),
+        (Op::Write, 7, "immediate"),
+        (Op::Send, 8, "receive"),
+    ] {
+        let latency = StreamSpec { lanes: 1, latency: true, signal_every: 1, ..spec(op, size) };
+        let (mut a, mut b) = streams(&latency);
+        assert_eq!(a.effective()["arrival"], arrival, "{op:?} of {size} bytes");
+        for round in 1..=200 {
+            assert_eq!(a.start(0, 1).unwrap(), 1);
+            until("the ping", || b.arrived().unwrap() == round);
+            assert_eq!(b.start(0, 1).unwrap(), 1);
+            until("the pong", || a.arrived().unwrap() == round);
+            let mut finished = [0];
+            until("the completions", || a.finished(&mut finished).unwrap() == 1);
+            until("the completions", || b.finished(&mut finished).unwrap() == 1);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn a_full_window_takes_no_more_and_frees_up() {
+    let (mut a, mut b) = streams(&StreamSpec { lanes: 1, ..spec(Op::Send, 64) });
+    let depth = a.effective()["tx_depth"].as_u64().unwrap();
+    assert_eq!(u64::from(a.start(0, 1000).unwrap()), depth);
+    assert_eq!(a.start(0, 1).unwrap(), 0);
+    let mut finished = [0];
+    until("the window to free up", || {
+        b.arrived().unwrap();
+        a.finished(&mut finished).unwrap();
+        finished[0] == depth
+    });
+    assert_eq!(a.start(0, 1).unwrap(), 1);
+}
+
+fn addressed_ends() -> (RcAddressed, RcAddressed) {
+    let spec =
+        AddressedSpec { port: port(), lanes: 2, tx_depth: 8, rx_depth: 8, buffer_len: 1 << 20 };
+    let (a, b) = (PreparedAddressed::new(&spec).unwrap(), PreparedAddressed::new(&spec).unwrap());
+    let (of_a, of_b) = (a.address().clone(), b.address().clone());
+    (a.connect(&of_b).unwrap(), b.connect(&of_a).unwrap())
+}
+
+fn completion(end: &mut RcAddressed) -> Completion {
+    let mut done = [Completion::default(); 1];
+    until("a completion", || end.poll(&mut done).unwrap() == 1);
+    done[0]
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn bytes_go_where_they_are_addressed_and_nowhere_else() {
+    let (mut a, mut b) = addressed_ends();
+    assert_eq!((a.lanes(), a.remote_len()), (2, 1 << 20));
+    let pattern: Vec<u8> = (0..10_000_u32).map(|i| (i % 251) as u8 + 1).collect();
+    a.memory()[500..10_500].copy_from_slice(&pattern);
+    let local = Span { offset: 500, len: 10_000 };
+    for (operation, lane, at) in [
+        (Operation::Write, 0, 1_000),
+        (Operation::WriteImm, 1, 100_001),
+        (Operation::Send, 1, 300_003),
+    ] {
+        let receive = Span { offset: 300_003, len: 20_000 };
+        if operation != Operation::Write {
+            assert!(b.post_receive(lane, receive, 7).unwrap());
+        }
+        let request = Request {
+            operation,
+            lane,
+            local,
+            remote_offset: at,
+            immediate: 0xfeed,
+            signal: true,
+            id: 42,
+        };
+        assert!(a.post(&request).unwrap());
+        let done = completion(&mut a);
+        assert_eq!(done, Completion { id: 42, lane, ..Completion::default() });
+        if operation != Operation::Write {
+            let immediate = if operation == Operation::WriteImm { 0xfeed } else { 0 };
+            let arrival = Completion { id: 7, lane, arrival: true, len: 10_000, immediate };
+            assert_eq!(completion(&mut b), arrival);
+        }
+        let at = at as usize;
+        let memory = b.memory();
+        assert!(memory[at..at + 10_000] == pattern[..], "{operation:?}");
+        memory[at..at + 10_000].fill(0);
+        assert!(memory.iter().all(|byte| *byte == 0), "{operation:?} wrote elsewhere");
+    }
+    assert_eq!((a.guard_bytes_wrong(), b.guard_bytes_wrong()), (0, 0));
+    let read = Request {
+        operation: Operation::Read,
+        local: Span { offset: 0, len: 10_000 },
+        remote_offset: 500,
+        signal: true,
+        ..Request::default()
+    };
+    assert!(b.post(&read).unwrap());
+    completion(&mut b);
+    assert!(b.memory()[..10_000] == pattern[..]);
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn unsignalled_requests_free_their_places_with_the_next_signalled_one() {
+    let (mut a, _b) = addressed_ends();
+    let request = |signal| Request {
+        operation: Operation::Write,
+        local: Span { offset: 0, len: 64 },
+        signal,
+        ..Request::default()
+    };
+    for _ in 0..7 {
+        assert!(a.post(&request(false)).unwrap());
+    }
+    assert!(a.post(&request(true)).unwrap());
+    assert!(!a.post(&request(true)).unwrap(), "the queue is full");
+    completion(&mut a);
+    for _ in 0..8 {
+        assert!(a.post(&request(true)).unwrap());
+    }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn ranges_outside_a_buffer_are_refused_before_they_are_posted() {
+    let (mut a, _b) = addressed_ends();
+    for (offset, remote_offset) in [((1 << 20) - 63, 0), (0, (1 << 20) - 63), (0, u64::MAX)] {
+        let local = Span { offset, len: 64 };
+        let operation = Operation::Write;
+        let request = Request { operation, local, remote_offset, ..Request::default() };
+        assert_eq!(a.post(&request).unwrap_err().kind, FailureKind::Internal);
+    }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn a_wrong_key_is_an_access_error_in_plain_words() {
+    let spec = AddressedSpec { port: port(), lanes: 1, tx_depth: 4, rx_depth: 4, buffer_len: 4096 };
+    let (a, b) = (PreparedAddressed::new(&spec).unwrap(), PreparedAddressed::new(&spec).unwrap());
+    let of_a = a.address().clone();
+    let of_b = EndAddress { key: b.address().key ^ 0x5500, ..b.address().clone() };
+    let (mut a, _b) = (a.connect(&of_b).unwrap(), b.connect(&of_a).unwrap());
+    for _ in 0..2 {
+        let local = Span { offset: 0, len: 64 };
+        let operation = Operation::Write;
+        a.post(&Request { operation, local, signal: true, ..Request::default() }).unwrap();
+    }
+    let mut done = [Completion::default(); 4];
+    let mut failure = None;
+    until("the error", || {
+        failure = a.poll(&mut done).err();
+        failure.is_some()
+    });
+    let text = failure.unwrap().to_string();
+    assert!(text.contains("REM_ACCESS_ERR") && text.contains("vendor error"), "{text}");
+    assert!(text.contains("stale remote key"), "{text}");
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn soft_roce_is_known_as_such_and_gets_no_short_timeout() {
+    // Only rdma_rxe names the interface that it runs on in this way.
+    let parent = format!("/sys/class/infiniband/{}/parent", device());
+    let is_rxe = std::path::Path::new(&parent).exists();
+    assert_eq!(Context::open(&device()).unwrap().quirks().driver == "rdma_rxe", is_rxe);
+    let mut spec = spec(Op::Send, 8);
+    spec.port.timeout = 14;
+    let (a, _b) = streams(&spec);
+    assert_eq!(a.effective()["timeout"], if is_rxe { 18 } else { 14 });
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn objects_may_be_dropped_in_any_order() {
+    let (mut a, b) = streams(&spec(Op::Write, 65_536));
+    a.start(0, 8).unwrap();
+    drop(a);
+    drop(b);
+    let (mut a, b) = streams(&spec(Op::Send, 8));
+    drop(b);
+    a.start(0, 1).unwrap();
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn a_gid_index_that_is_not_there_is_told_with_those_that_are() {
+    let mut spec = spec(Op::Send, 8);
+    if !spec.port.grh {
+        return;
+    }
+    spec.port.gid_index = 250;
+    let failure = PreparedStream::new(&spec).err().unwrap();
+    assert_eq!(failure.kind, FailureKind::Missing);
+    assert!(failure.cause.contains("index 250 was chosen, there are: "), "{failure}");
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn waiting_for_a_completion_that_does_not_come_ends_at_the_deadline() {
+    let context = Context::open(&device()).unwrap();
+    let channel = CompletionChannel::new(&context).unwrap();
+    let queue = CompletionQueue::new(&context, 16, Some(&channel)).unwrap();
+    drop((context, channel));
+    queue.arm().unwrap();
+    assert_eq!(queue.poll(&mut [WorkCompletion::EMPTY]).unwrap(), 0);
+    let begin = Instant::now();
+    assert!(!queue.wait(begin + Duration::from_millis(50)).unwrap());
+    assert!((50..5000).contains(&begin.elapsed().as_millis()));
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn a_quiet_device_has_no_event_that_ends_a_test() {
+    let context = Context::open(&device()).unwrap();
+    context.check_events().unwrap();
+    assert_eq!(context.poll_event().unwrap(), None);
+}
