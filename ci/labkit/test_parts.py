@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,12 @@ class Archives(unittest.TestCase):
 
     def test_a_program_that_needs_a_loader_is_noticed(self):
         self.assertTrue(initramfs.needs_loader(Path(shutil.which("env")).read_bytes()))
+
+    def test_a_signature_is_cut_off_and_nothing_else(self):
+        signature = b"S" * 300
+        signed = b"module" + signature + bytes(8) + struct.pack(">I", 300) + initramfs.SIGNED
+        self.assertEqual(initramfs.without_signature(signed), b"module")
+        self.assertEqual(initramfs.without_signature(b"module"), b"module")
 
     def test_module_names_lose_their_compression(self):
         self.assertEqual(initramfs.plain_name(Path("/x/rdma_rxe.ko.xz")), "rdma_rxe.ko")
