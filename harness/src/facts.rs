@@ -65,6 +65,17 @@ pub fn max_message_bytes(facts: &HostFacts, device: &str, port: u8) -> Option<u6
     verbs_port(facts, device, port).map(|port| u64::from(port.max_msg_sz)).filter(|size| *size > 0)
 }
 
+/// The character device by which user space reaches an RDMA device, e.g.
+/// `/dev/infiniband/uverbs0`; none when the kernel has none.
+pub fn device_node(facts: &HostFacts, device: &str) -> Option<String> {
+    const VERBS: &str = "/sys/class/infiniband_verbs";
+    let view = View::new(&facts.snapshot);
+    let nodes = view.children(VERBS);
+    let mut own =
+        nodes.iter().filter(|node| view.text(&format!("{VERBS}/{node}/ibdev")) == Some(device));
+    own.next().map(|node| format!("/dev/infiniband/{node}"))
+}
+
 /// Whether two agents run on one machine: the kernel's boot id where both have it, else equal host
 /// names and equal node GUIDs.
 pub fn same_machine(a: &HostFacts, b: &HostFacts) -> bool {

@@ -49,12 +49,20 @@ pub struct LaneSpeed {
     numerator: u64,
     /// See [`LaneSpeed::numerator`]; FDR's 64b/66b does not divide evenly.
     divisor: u64,
+    /// What one lane of Ethernet at this speed is called, in Mb/s.
+    ethernet_mbps: u64,
 }
 
 impl LaneSpeed {
     /// Data rate of `lanes` lanes in bit/s, rounded down.
     pub fn data_bps(self, lanes: u32) -> u64 {
         self.numerator * u64::from(lanes) / self.divisor
+    }
+
+    /// Data rate in bit/s of an Ethernet port that reports `lanes` lanes of this speed: nominal,
+    /// since the words are InfiniBand's and the encoding is not.
+    pub fn ethernet_bps(self, lanes: u32) -> u64 {
+        self.ethernet_mbps * u64::from(lanes) * 1_000_000
     }
 
     /// The speed with this code; 8-bit and extended codes share one numbering.
@@ -88,15 +96,15 @@ pub fn speed_code(active_speed: u8, active_speed_ex: u32) -> u32 {
 const G: u64 = 1_000_000_000;
 
 const SPEEDS: [LaneSpeed; 9] = [
-    LaneSpeed { code: 1, name: "SDR", numerator: 2 * G, divisor: 1 },
-    LaneSpeed { code: 2, name: "DDR", numerator: 4 * G, divisor: 1 },
-    LaneSpeed { code: 4, name: "QDR", numerator: 8 * G, divisor: 1 },
-    LaneSpeed { code: 8, name: "FDR10", numerator: 10 * G, divisor: 1 },
-    LaneSpeed { code: 16, name: "FDR", numerator: 900 * G, divisor: 66 },
-    LaneSpeed { code: 32, name: "EDR", numerator: 25 * G, divisor: 1 },
-    LaneSpeed { code: 64, name: "HDR", numerator: 50 * G, divisor: 1 },
-    LaneSpeed { code: 128, name: "NDR", numerator: 100 * G, divisor: 1 },
-    LaneSpeed { code: 256, name: "XDR", numerator: 200 * G, divisor: 1 },
+    LaneSpeed { code: 1, name: "SDR", numerator: 2 * G, divisor: 1, ethernet_mbps: 2_500 },
+    LaneSpeed { code: 2, name: "DDR", numerator: 4 * G, divisor: 1, ethernet_mbps: 5_000 },
+    LaneSpeed { code: 4, name: "QDR", numerator: 8 * G, divisor: 1, ethernet_mbps: 10_000 },
+    LaneSpeed { code: 8, name: "FDR10", numerator: 10 * G, divisor: 1, ethernet_mbps: 10_000 },
+    LaneSpeed { code: 16, name: "FDR", numerator: 900 * G, divisor: 66, ethernet_mbps: 14_000 },
+    LaneSpeed { code: 32, name: "EDR", numerator: 25 * G, divisor: 1, ethernet_mbps: 25_000 },
+    LaneSpeed { code: 64, name: "HDR", numerator: 50 * G, divisor: 1, ethernet_mbps: 50_000 },
+    LaneSpeed { code: 128, name: "NDR", numerator: 100 * G, divisor: 1, ethernet_mbps: 100_000 },
+    LaneSpeed { code: 256, name: "XDR", numerator: 200 * G, divisor: 1, ethernet_mbps: 200_000 },
 ];
 
 #[cfg(test)]
@@ -120,6 +128,15 @@ mod tests {
             assert_eq!(LaneSpeed::by_code(code).unwrap().data_bps(lanes), bps, "code {code}");
         }
         assert_eq!(LaneSpeed::by_code(3), None);
+    }
+
+    #[test]
+    fn ethernet_rates_are_nominal() {
+        let cases = [(4, 1, 10), (4, 4, 40), (16, 4, 56), (32, 1, 25), (64, 8, 400), (256, 4, 800)];
+        for (code, lanes, gbps) in cases {
+            let speed = LaneSpeed::by_code(code).unwrap();
+            assert_eq!(speed.ethernet_bps(lanes), gbps * 1_000_000_000, "code {code}");
+        }
     }
 
     #[test]

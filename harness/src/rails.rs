@@ -5,8 +5,9 @@ mod select;
 
 use std::net::IpAddr;
 
-use fabbench_reports::model::{Host, Path, Rail};
+use fabbench_reports::model::{Host, NotMeasured, Path, Rail};
 
+use crate::facts::{rdma_problem, same_machine};
 use crate::gid::{GidPair, PathMtu};
 use crate::limits::LinkSpeed;
 use crate::snapshot::{GidFact, HostFacts};
@@ -51,6 +52,41 @@ pub struct RailMap {
     pub rails: Vec<PairRail>,
     /// What was left out, and why.
     pub unmatched: Vec<Unmatched>,
+}
+
+impl RailMap {
+    /// The ports on no rail, for a report.
+    pub fn not_measured(&self) -> Vec<NotMeasured> {
+        let entry = |left: &Unmatched| NotMeasured {
+            what: left.object.clone(),
+            why: left.why.clone(),
+            asked: left.named,
+        };
+        self.unmatched.iter().map(entry).collect()
+    }
+
+    /// Why no RDMA can be measured between two hosts, with the next step; none when it can.
+    pub fn no_rdma(&self, a: &Party, b: &Party) -> Option<NotMeasured> {
+        if !self.rails.is_empty() {
+            return None;
+        }
+        let of_host = |party: &Party| {
+            let problem = rdma_problem(party.facts)?;
+            let told = problem.starts_with(&format!("{}:", party.host.name));
+            Some(if told { problem } else { format!("{}: {problem}", party.host.name) })
+        };
+        let mut problems: Vec<_> = [a, b].into_iter().filter_map(of_host).collect();
+        if same_machine(a.facts, b.facts) {
+            problems.truncate(1);
+        }
+        if problems.is_empty() {
+            problems.extend(self.unmatched.iter().map(|left| left.why.clone()));
+            problems.dedup();
+        }
+        let tail = "or measure the TCP baseline alone with --transport tcp";
+        let why = format!("{}; {tail}", problems.join("; "));
+        Some(NotMeasured { what: "RDMA".to_owned(), why, asked: true })
+    }
 }
 
 /// A port that is on no rail.

@@ -4,7 +4,8 @@ use fabbench_reports::model::{Device, Gid, Port};
 
 use super::view::View;
 use super::{
-    INFINIBAND, gid_table, kind_word, natural_order, rdma_problem, verbs_device, verbs_port,
+    INFINIBAND, device_node, gid_table, kind_word, natural_order, rdma_problem, verbs_device,
+    verbs_port,
 };
 use crate::line_rate::{LaneSpeed, lanes_of_code, speed_code};
 use crate::snapshot::{GidFact, HostFacts, VerbsDevice, VerbsPort};
@@ -110,8 +111,7 @@ fn guid_text(guid: u64) -> String {
 
 /// Why a device cannot be used by this user, with the next step.
 fn unusable(name: &str, facts: &HostFacts) -> Option<String> {
-    let view = View::new(&facts.snapshot);
-    let node = device_node(&view, name).unwrap_or_else(|| "/dev/infiniband/uverbs*".to_owned());
+    let node = device_node(facts, name).unwrap_or_else(|| "/dev/infiniband/uverbs*".to_owned());
     let Some(verbs) = verbs_device(facts, name) else {
         return Some(unlisted(name, &node, facts));
     };
@@ -141,15 +141,6 @@ fn unlisted(name: &str, node: &str, facts: &HostFacts) -> String {
     )
 }
 
-/// The character device by which user space reaches a device.
-fn device_node(view: &View, name: &str) -> Option<String> {
-    const VERBS: &str = "/sys/class/infiniband_verbs";
-    let nodes = view.children(VERBS);
-    let mut own =
-        nodes.iter().filter(|node| view.text(&format!("{VERBS}/{node}/ibdev")) == Some(name));
-    own.next().map(|node| format!("/dev/infiniband/{node}"))
-}
-
 fn port_numbers(view: &View, root: &str, verbs: Option<&VerbsDevice>) -> Vec<u8> {
     let listed = view.children(&format!("{root}/ports"));
     let mut numbers: Vec<u8> = listed.iter().filter_map(|name| name.parse().ok()).collect();
@@ -173,11 +164,12 @@ fn port(device: &str, number: u8, soft: bool, facts: &HostFacts) -> Port {
     let link = Link::of(&view, &root, verbs);
     let link_layer = link_layer(&view, &root, verbs);
     let up = state == "ACTIVE" && phys_up(&view, &root, verbs);
-    let mbps = of_netdev("speed").filter(|_| link_layer == "Ethernet");
+    let ethernet = link_layer == "Ethernet";
+    let mbps = of_netdev("speed").filter(|_| ethernet);
     Port {
         port: number,
         link_layer,
-        rate_bps: if up && !soft { link.rate_bps(mbps) } else { None },
+        rate_bps: if up && !soft { link.rate_bps(ethernet, mbps) } else { None },
         state,
         width: link.lanes.map(|lanes| format!("{lanes}x")).unwrap_or_default(),
         speed: link.speed.map(|speed| speed.name.to_owned()).unwrap_or_default(),
@@ -291,10 +283,11 @@ impl Link {
 
     /// Data rate; on Ethernet the interface's word in Mb/s is preferred, since an unknown link mode
     /// is reported as some other width and speed and a bond is more than one leg.
-    fn rate_bps(&self, netdev_mbps: Option<i64>) -> Option<u64> {
+    fn rate_bps(&self, ethernet: bool, netdev_mbps: Option<i64>) -> Option<u64> {
         let by_netdev = netdev_mbps.and_then(|mbps| u64::try_from(mbps).ok());
         match by_netdev.filter(|mbps| *mbps > 0 && *mbps < u64::from(u32::MAX)) {
             Some(mbps) => Some(mbps * 1_000_000),
+            None if ethernet => Some(self.speed?.ethernet_bps(self.lanes?)),
             None => Some(self.speed?.data_bps(self.lanes?)),
         }
     }

@@ -198,3 +198,28 @@ fn a_data_address_binds_one_rail_only() {
     assert!(map.rails[0].gids.why.contains("10.77.0.1 of a/rxe0:1 asked for"));
     assert!(!map.rails[1].gids.why.contains("asked for"));
 }
+
+#[test]
+fn without_any_rail_the_report_says_what_is_missing() {
+    let bare = HostFacts::default();
+    let host = facts::host("local", &bare);
+    let party = Party { facts: &bare, host: &host, data_address: None };
+    let map = match_rails(&party, &party, &Selection::default()).unwrap();
+    let missing = map.no_rdma(&party, &party).unwrap();
+    assert!(missing.asked);
+    assert_eq!(missing.why.matches("the kernel has no RDMA support").count(), 1, "{}", missing.why);
+    assert!(missing.why.ends_with("or measure the TCP baseline alone with --transport tcp"));
+
+    let mut pair = Pair::of("rxe");
+    for device in &mut pair.b.calls.verbs.devices {
+        device.ports[0].state = 1;
+    }
+    let hosts = (facts::host("a", &pair.a), facts::host("b", &pair.b));
+    let a = Party { facts: &pair.a, host: &hosts.0, data_address: None };
+    let b = Party { facts: &pair.b, host: &hosts.1, data_address: None };
+    let map = match_rails(&a, &b, &Selection::default()).unwrap();
+    assert!(map.no_rdma(&a, &b).unwrap().why.contains("b/rxe0:1 is DOWN"));
+    assert_eq!(map.not_measured().len(), 4);
+    let laid = Pair::of("rxe").lay(&Selection::default()).unwrap();
+    assert_eq!(laid.no_rdma(&a, &b), None);
+}
