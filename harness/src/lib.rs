@@ -1,6 +1,7 @@
 //! Judges what was measured. Pure: opens no device, file or socket.
 
 pub mod checks;
+pub mod counters;
 pub mod facts;
 #[cfg(test)]
 mod fixtures;
@@ -8,7 +9,9 @@ pub mod gid;
 pub mod limits;
 pub mod line_rate;
 pub mod plan;
+pub mod profile;
 pub mod rails;
 pub mod size;
 pub mod snapshot;
 pub mod suite;
+pub mod verdict;

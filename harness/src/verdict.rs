@@ -1,0 +1,54 @@
+//! From measurements and checks to a verdict.
+
+mod measured;
+mod whole;
+
+use fabbench_reports::model::{Report, Status};
+
+use crate::profile;
+
+/// What `--fail-on` adds to what fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FailOn {
+    /// Warnings fail.
+    pub warn: bool,
+    /// Performance that was not judged fails.
+    pub unjudged: bool,
+}
+
+/// Judges a report: sets its profile, the status and the reason of each measurement, and the
+/// verdict. What was judged before is judged anew.
+pub fn judge(report: &mut Report) {
+    let profile = profile::auto(report);
+    report.profile = profile.identity();
+    let hosts = std::mem::take(&mut report.hosts);
+    let judged: Vec<_> = report
+        .measurements
+        .iter_mut()
+        .map(|measured| {
+            let judged = measured::judge(measured, &hosts, &profile);
+            measured.status = Some(judged.status());
+            measured.reason = judged.reason();
+            judged
+        })
+        .collect();
+    report.hosts = hosts;
+    report.verdict = whole::verdict(report, &judged, &profile);
+}
+
+/// The exit code of a judged report: 0 pass or warn, 1 fail, 3 incomplete. Fail goes first.
+pub fn exit_code(report: &Report, fail_on: FailOn) -> u8 {
+    let verdict = &report.verdict;
+    let parts = [verdict.status, verdict.function, verdict.performance];
+    let added = (fail_on.warn && parts.contains(&Status::Warn))
+        || (fail_on.unjudged && !whole::performance_judged(report));
+    match verdict.status {
+        Status::Fail => 1,
+        _ if added => 1,
+        Status::Incomplete | Status::Error => 3,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! One measurement.
+
+use fabbench_reports::model::{Host, Measurement, Status};
+
+use crate::counters::{CounterScene, judge_counters};
+use crate::profile::{Profile, is_soft};
+use crate::size::size_text;
+
+/// Repeats of a bandwidth case may differ by this much of their median.
+const STEADY_BANDWIDTH: f64 = 0.03;
+/// Medians of a latency case's repeats likewise.
+const STEADY_LATENCY: f64 = 0.10;
+/// A result above this share of what is possible is wrong.
+const POSSIBLE: f64 = 1.005;
+
+/// What a measurement says of function and of performance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Judged {
+    /// pass, warn, error, fail; unknown is kept as a remark.
+    pub function: Status,
+    /// pass, warn, unjudged; n/a where there is none, as in integrity.
+    pub performance: Status,
+    /// Sentences with their weight, worst first.
+    pub sentences: Vec<(Status, String)>,
+}
+
+impl Judged {
+    /// Both in one word.
+    pub fn status(&self) -> Status {
+        match (self.function, self.performance) {
+            (Status::Pass, Status::NotApplicable) => Status::Pass,
+            (Status::Pass, performance) => performance,
+            (function, performance) => function.max(performance),
+        }
+    }
+
+    /// The sentences in one.
+    pub fn reason(&self) -> String {
+        let texts: Vec<_> = self.sentences.iter().map(|(_, text)| text.as_str()).collect();
+        texts.join("; ")
+    }
+}
+
+pub(super) fn judge(measured: &Measurement, hosts: &[Host], profile: &Profile) -> Judged {
+    let soft = is_soft(hosts, measured);
+    let mut sentences = data(measured);
+    sentences.extend(presence(measured));
+    sentences.extend(impossible(measured));
+    if measured.transport != "tcp" {
+        sentences.extend(counters(measured, soft));
+    }
+    let function = worst(&sentences);
+    let steadiness = unsteady(measured).filter(|_| !soft && measured.transport != "tcp");
+    let performance = match (measured.test.as_str(), &steadiness) {
+        ("integrity", _) => Status::NotApplicable,
+        (_, Some(_)) => Status::Warn,
+        (_, None) => Status::Unjudged,
+    };
+    sentences.extend(steadiness.map(|text| (Status::Warn, text)));
+    if performance == Status::Unjudged {
+        sentences.push((Status::Unjudged, not_judged(measured, profile)));
+    }
+    if sentences.is_empty() {
+        let verified = size_text(measured.bytes_verified);
+        sentences.push((Status::Pass, format!("every byte right: {verified} compared")));
+    }
+    sentences.sort_by_key(|(status, _)| std::cmp::Reverse(*status));
+    Judged { function, performance, sentences }
+}
+
+/// The worst of fail, error and warn; what could not be seen does not count as seen well or badly.
+fn worst(sentences: &[(Status, String)]) -> Status {
+    let grave = |status: &Status| matches!(status, Status::Fail | Status::Error | Status::Warn);
+    sentences.iter().map(|(status, _)| *status).filter(grave).max().unwrap_or(Status::Pass)
+}
+
+fn data(measured: &Measurement) -> Vec<(Status, String)> {
+    let mut found = Vec::new();
+    let errors = &measured.data_errors;
+    if measured.bytes_wrong > 0 {
+        let of = size_text(measured.bytes_verified);
+        let tail = if errors.is_empty() { String::new() } else { format!(": {errors}") };
+        let text = format!("{} bytes wrong of {of}{tail}", measured.bytes_wrong);
+        found.push((Status::Fail, text));
+    } else if !errors.is_empty() {
+        found.push((Status::Fail, format!("wrong data: {errors}")));
+    }
+    let lost = lost(measured);
+    if lost > 0 {
+        let text = format!("messages sent and never received: {lost}");
+        found.push((Status::Fail, text));
+    }
+    found
+}
+
+/// Messages lost, by the measurement's own count and by both ends' totals. Only reliable transports
+/// owe each message; where the receiver cannot count (READ) there is nothing to compare.
+fn lost(measured: &Measurement) -> u64 {
+    if !matches!(measured.transport.as_str(), "rc" | "tcp") {
+        return 0;
+    }
+    let counted = measured.test == "bandwidth" && measured.method.arrival != "none";
+    let total = |of: fn(&fabbench_reports::model::Repeat) -> u64| -> u64 {
+        measured.repeats.iter().map(of).sum()
+    };
+    let (sent, received) =
+        (total(|repeat| repeat.messages_sent), total(|repeat| repeat.messages_received));
+    let missing = if counted && received > 0 { sent.saturating_sub(received) } else { 0 };
+    measured.messages_lost.max(missing)
+}
+
+/// Whether there is a result at all.
+fn presence(measured: &Measurement) -> Option<(Status, String)> {
+    let text = match measured.test.as_str() {
+        "integrity" if measured.bytes_verified == 0 => "no byte was compared",
+        "latency" if measured.latency_ns.is_none_or(|latency| latency.count == 0) => {
+            "no round trip was measured"
+        }
+        "bandwidth" if measured.goodput_bps.is_none_or(|rate| rate.median <= 0.0) => {
+            "no payload arrived in the measured windows"
+        }
+        _ => return None,
+    };
+    Some((Status::Error, text.to_owned()))
+}
+
+/// More than a hard term allows means that the measurement is wrong.
+fn impossible(measured: &Measurement) -> Option<(Status, String)> {
+    let (rate, ceiling) = (measured.goodput_bps?, measured.ceiling.as_ref()?);
+    let mut hard = ceiling.terms.iter().filter(|term| term.hard);
+    let broken = hard.find(|term| rate.median > POSSIBLE * term.bps)?;
+    let text = format!(
+        "accounting: {:.3} Gb/s is more than {} allows ({:.3} Gb/s)",
+        rate.median / 1e9,
+        broken.name,
+        broken.bps / 1e9
+    );
+    Some((Status::Error, text))
+}
+
+fn counters(measured: &Measurement, soft: bool) -> Vec<(Status, String)> {
+    let watched = measured.repeats.iter().map(|repeat| repeat.window_ns).sum();
+    let scene = CounterScene {
+        deltas: &measured.counters,
+        ports: [&measured.initiator, &measured.responder],
+        soft,
+        receives: measured.op.starts_with("send"),
+        watched_ns: watched,
+    };
+    judge_counters(&scene).into_iter().map(|found| (found.status, found.sentence)).collect()
+}
+
+/// Repeats that differ more than a sound fabric's do.
+fn unsteady(measured: &Measurement) -> Option<String> {
+    match measured.test.as_str() {
+        "bandwidth" => {
+            let spread = measured.goodput_bps?.spread;
+            let words = || {
+                format!(
+                    "unstable: repeats differ by {:.1} % (steady is {:.0} %)",
+                    spread * 100.0,
+                    STEADY_BANDWIDTH * 100.0
+                )
+            };
+            (spread > STEADY_BANDWIDTH).then(words)
+        }
+        "latency" => {
+            let latencies = measured.repeats.iter().filter_map(|repeat| repeat.latency_ns);
+            let mut medians: Vec<f64> = latencies.map(|latency| latency.p50).collect();
+            medians.sort_by(f64::total_cmp);
+            let (low, high) = (*medians.first()?, *medians.last()?);
+            let spread = (high - low) / medians[(medians.len() - 1) / 2];
+            let words = || {
+                format!(
+                    "unstable: medians of the repeats differ by {:.1} % (steady is {:.0} %)",
+                    spread * 100.0,
+                    STEADY_LATENCY * 100.0
+                )
+            };
+            (spread > STEADY_LATENCY).then(words)
+        }
+        _ => None,
+    }
+}
+
+fn not_judged(measured: &Measurement, profile: &Profile) -> String {
+    let what = if measured.test == "bandwidth" { "line rate" } else { "latency" };
+    let because = match measured.transport.as_str() {
+        "tcp" => "TCP has no expectation",
+        _ => profile.not_judged.as_str(),
+    };
+    format!("{what} not judged: {because}")
+}

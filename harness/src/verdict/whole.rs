@@ -1,0 +1,169 @@
+//! The sum of a report.
+
+use fabbench_reports::model::{Check, Measurement, Report, Status, Verdict};
+
+use super::measured::Judged;
+use crate::checks::is_gate;
+use crate::profile::Profile;
+
+/// Whether every performance figure that has a line rate met a bound: those over RDMA, or all where
+/// there is no RDMA.
+pub(super) fn performance_judged(report: &Report) -> bool {
+    let timed = |measured: &&Measurement| measured.test != "integrity";
+    let timed: Vec<_> = report.measurements.iter().filter(timed).collect();
+    let rdma: Vec<_> = timed.iter().filter(|measured| measured.transport != "tcp").collect();
+    let judged = |measured: &Measurement| measured.bound.is_some();
+    match (rdma.is_empty(), timed.is_empty()) {
+        (_, true) => false,
+        (true, false) => timed.iter().all(|measured| judged(measured)),
+        (false, false) => rdma.iter().all(|measured| judged(measured)),
+    }
+}
+
+pub(super) fn verdict(report: &Report, judged: &[Judged], profile: &Profile) -> Verdict {
+    let function = function(report, judged);
+    let performance = performance(report, judged);
+    let mut reasons = vec![headline(report, function, performance, profile)];
+    reasons.extend(reasons_of(report, judged));
+    Verdict {
+        status: sum(function, performance),
+        function,
+        performance,
+        reasons,
+        next: next(report, function),
+    }
+}
+
+fn sum(function: Status, performance: Status) -> Status {
+    let both = [function, performance];
+    let has = |status| both.contains(&status);
+    match function {
+        _ if has(Status::Fail) => Status::Fail,
+        Status::Incomplete => Status::Incomplete,
+        _ if has(Status::Warn) => Status::Warn,
+        _ => Status::Pass,
+    }
+}
+
+fn function(report: &Report, judged: &[Judged]) -> Status {
+    let any = |status| judged.iter().any(|judged| judged.function == status);
+    let missing = report.not_measured.iter().any(|missing| missing.asked);
+    let blocked = |check: &Check| check.status == Status::Fail && is_gate(&check.id);
+    let incomplete = !report.complete
+        || missing
+        || judged.is_empty()
+        || any(Status::Error)
+        || report.checks.iter().any(blocked);
+    let gate_warns = |check: &Check| check.status == Status::Warn && is_gate(&check.id);
+    if any(Status::Fail) {
+        Status::Fail
+    } else if incomplete {
+        Status::Incomplete
+    } else if any(Status::Warn) || report.checks.iter().any(gate_warns) {
+        Status::Warn
+    } else {
+        Status::Pass
+    }
+}
+
+fn performance(report: &Report, judged: &[Judged]) -> Status {
+    let of_checks =
+        |status| report.checks.iter().any(|check| check.status == status && !is_gate(&check.id));
+    let any = |status| judged.iter().any(|judged| judged.performance == status);
+    if of_checks(Status::Fail) || any(Status::Fail) {
+        Status::Fail
+    } else if of_checks(Status::Warn) || any(Status::Warn) {
+        Status::Warn
+    } else if performance_judged(report) {
+        Status::Pass
+    } else {
+        Status::Unjudged
+    }
+}
+
+/// The sum in a sentence, e.g. `function passed; line rate not judged: Soft-RoCE has none`.
+fn headline(report: &Report, function: Status, performance: Status, profile: &Profile) -> String {
+    let first = match function {
+        Status::Pass => "function passed",
+        Status::Warn => "function passed with warnings",
+        Status::Fail => "function failed",
+        _ => "not all that was asked could be measured",
+    };
+    let second = match performance {
+        Status::Pass => "performance passed",
+        Status::Warn => "performance warns",
+        Status::Fail => "performance failed",
+        _ => "",
+    };
+    let measured = report.measurements.iter().any(|measured| measured.test != "integrity");
+    let third = match (performance_judged(report), measured) {
+        (true, _) => String::new(),
+        (false, true) => format!("line rate not judged: {}", profile.not_judged),
+        (false, false) => "line rate not judged: nothing was timed".to_owned(),
+    };
+    let parts = [first, second, &third];
+    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("; ")
+}
+
+/// Everything that is not as it should be, worst first.
+fn reasons_of(report: &Report, judged: &[Judged]) -> Vec<String> {
+    let mut found: Vec<(Status, String)> = Vec::new();
+    for (measured, judged) in report.measurements.iter().zip(judged) {
+        let grave = judged
+            .sentences
+            .iter()
+            .filter(|(status, _)| matches!(status, Status::Fail | Status::Error | Status::Warn));
+        found.extend(grave.map(|(status, text)| (*status, format!("{}: {text}", measured.id))));
+    }
+    for missing in report.not_measured.iter().filter(|missing| missing.asked) {
+        let text = format!("{} not measured: {}", missing.what, missing.why);
+        found.push((Status::Incomplete, text));
+    }
+    let bad = |check: &&Check| matches!(check.status, Status::Fail | Status::Warn);
+    for check in report.checks.iter().filter(bad) {
+        let Check { id, object, found: seen, wanted, .. } = check;
+        found.push((check.status, format!("{id}, {object}: {seen}, wanted {wanted}")));
+    }
+    if !report.complete {
+        found.push((Status::Incomplete, "the run ended before everything was tried".to_owned()));
+    }
+    found.sort_by_key(|(status, _)| std::cmp::Reverse(*status));
+    let mut texts: Vec<String> = Vec::new();
+    for (_, text) in found {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
+fn next(report: &Report, function: Status) -> Vec<String> {
+    let mut steps = Vec::new();
+    let mut add = |step: String| {
+        if !step.is_empty() && !steps.contains(&step) {
+            steps.push(step);
+        }
+    };
+    for status in [Status::Fail, Status::Warn] {
+        for check in report.checks.iter().filter(|check| check.status == status) {
+            if !check.remedy.is_empty() {
+                add(format!("{}, {}: {}", check.host, check.object, check.remedy));
+            }
+        }
+    }
+    let wrong = |measured: &Measurement| {
+        measured.bytes_wrong > 0 || measured.messages_lost > 0 || !measured.data_errors.is_empty()
+    };
+    if let Some(measured) = report.measurements.iter().find(|measured| wrong(measured)) {
+        add(format!(
+            "trust no data over {} - {} until this is explained: repeat the run, exchange cable \
+             and adapter in turn, look at the kernel logs of both hosts",
+            measured.initiator, measured.responder
+        ));
+    }
+    if function == Status::Incomplete {
+        add("repeat the run when the cause is removed".to_owned());
+    }
+    steps
+}
