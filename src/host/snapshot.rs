@@ -38,6 +38,7 @@ pub const PATTERNS: &[&str] = &[
     "/proc/modules",
     "/proc/version",
     "/proc/cmdline",
+    "/proc/sys/kernel/random/boot_id",
     "/proc/net/bonding/*",
     "/sys/devices/system/cpu/{online,present}",
     "/sys/devices/system/cpu/cpu0/cache/index*/{level,type,size,shared_cpu_list}",

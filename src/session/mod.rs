@@ -7,6 +7,7 @@ pub mod host_spec;
 pub mod interrupt;
 pub mod launch;
 pub mod outlet;
+pub mod peer;
 pub mod protocol;
 pub mod remote;
 pub mod token;
