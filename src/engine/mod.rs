@@ -10,6 +10,7 @@ pub mod stream;
 pub mod sync;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod verify;
 mod wait;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -86,6 +87,8 @@ pub enum Note {
     BatchVerified {
         /// From 0.
         batch: u64,
+        /// False when no further batch can be moved: receives are left over.
+        go_on: bool,
     },
     /// The speaker's end has failed and does no more.
     Failed(Failure),

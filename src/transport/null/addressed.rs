@@ -15,7 +15,7 @@ pub enum Wrong {
     Drop,
     /// It comes again in place of the one after it.
     Repeat,
-    /// The byte at this index comes with all bits flipped.
+    /// The byte at this index comes with one bit flipped.
     Flip(usize),
     /// It goes to this offset instead. SEND: it changes places with the one after it.
     Misplace(u64),
@@ -169,7 +169,7 @@ impl LocalAddressed {
         match self.wrong() {
             Some(Wrong::Drop) => return,
             Some(Wrong::Repeat) => self.held = Some((request.lane, bytes.clone())),
-            Some(Wrong::Flip(index)) => bytes[index] ^= 0xff,
+            Some(Wrong::Flip(index)) => bytes[index] ^= 0x10,
             Some(Wrong::Misplace(_)) if sends => {
                 self.held = Some((request.lane, bytes));
                 return;

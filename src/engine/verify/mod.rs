@@ -1,0 +1,264 @@
+//! Integrity: every byte of a volume arrives where it belongs; untimed.
+//!
+//! The volume moves in chunks of mixed sizes that lie apart in the buffer. The receiver fills their
+//! places with the complement of what is due, so that each byte that does not come is wrong, and
+//! compares all of them; guards between the chunks show writes that went too far.
+
+mod judge;
+mod layout;
+mod pattern;
+pub mod sockets;
+
+pub use layout::mixed_sizes;
+pub use pattern::{Difference, Pattern};
+
+use std::time::Duration;
+
+use crate::engine::wait::{Watch, attend};
+use crate::engine::{End, Note, Peer, Stage};
+use crate::measure::clock::Time;
+use crate::session::protocol::{IntegrityResult, Role};
+use crate::transport::{
+    Addressed, Completion, Failure, FailureKind, Operation, Request, Result, Span,
+};
+use judge::{Arrival, Judge};
+use layout::{Batch, Layout, Shape};
+
+/// How long nothing must arrive after the sender is done before a message counts as lost.
+const LOST: Duration = Duration::from_millis(500);
+
+/// Completions taken at once.
+const TAKE: usize = 64;
+
+/// What to verify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// SEND, WRITE or READ.
+    pub operation: Operation,
+    /// The case's message size; around it and around the MTU lie the sizes of the chunks.
+    pub size: u64,
+    /// Path MTU in bytes.
+    pub mtu: u32,
+    /// Bytes to verify in each direction.
+    pub volume_bytes: u64,
+    /// Receives that may be posted per lane (SEND).
+    pub receives_per_lane: u32,
+    /// Bytes of the smaller of the two ends' buffers; none when both are as long as the peer says.
+    pub buffer_bytes: Option<u64>,
+    /// Equal at both ends, other in each case.
+    pub seed: u64,
+    /// Payload leaves this end.
+    pub sends: bool,
+    /// Payload arrives at this end.
+    pub receives: bool,
+}
+
+/// Verifies the initiator's payload first, then the responder's, as far as the plan says. Returns
+/// what this end found in what it received; none when it received nothing.
+///
+/// # Errors
+/// The transport's or the link's own; stalled, stopped; the peer's when it gives up. The peer is
+/// told of a failure of this end. Wrong bytes are no failure.
+pub fn run<A: Addressed>(
+    end: &End,
+    endpoint: &mut A,
+    peer: &mut impl Peer,
+    time: &impl Time,
+    plan: &Plan,
+) -> Result<Option<IntegrityResult>> {
+    end.stage.set(Stage::Verify);
+    let mut case = Case { end, endpoint, peer, time, plan };
+    let result = directions(end.role, plan.sends, plan.receives).try_fold(None, |found, step| {
+        Ok(match step {
+            Step::Send(direction) => case.source(direction).map(|()| found)?,
+            Step::Receive(direction) => Some(case.sink(direction)?),
+        })
+    });
+    end.share(peer, result)
+}
+
+/// One direction, as this end sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Send(u64),
+    Receive(u64),
+}
+
+/// The steps of an end, in the order that both ends keep: direction 0 leaves the initiator.
+fn directions(role: Role, sends: bool, receives: bool) -> impl Iterator<Item = Step> {
+    let (first, second) = match role {
+        Role::Initiator => (sends.then_some(Step::Send(0)), receives.then_some(Step::Receive(1))),
+        Role::Responder => (receives.then_some(Step::Receive(0)), sends.then_some(Step::Send(1))),
+    };
+    first.into_iter().chain(second)
+}
+
+struct Case<'a, A, P, T> {
+    end: &'a End<'a>,
+    endpoint: &'a mut A,
+    peer: &'a mut P,
+    time: &'a T,
+    plan: &'a Plan,
+}
+
+impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
+    fn layout(&mut self) -> Result<Layout> {
+        let both = (self.endpoint.memory().len() as u64).min(self.endpoint.remote_len());
+        let limit = self.plan.buffer_bytes.unwrap_or(u64::MAX).min(both) as usize;
+        let sends = self.plan.operation == Operation::Send;
+        let lanes = self.endpoint.lanes().max(1);
+        let most = if sends { self.plan.receives_per_lane.max(1) as usize * lanes } else { 65_536 };
+        let largest = (limit / 2).saturating_sub(2 * layout::GUARD);
+        if largest == 0 {
+            let cause = format!("a buffer of {limit} bytes is too small to verify anything");
+            return Err(Failure::new(FailureKind::Internal, "verify", self.end.object, cause));
+        }
+        let sizes = mixed_sizes(self.plan.size, self.plan.mtu, largest);
+        let volume = self.plan.volume_bytes;
+        Ok(Layout::new(Shape { sizes, volume, limit, lanes, most, uniform: sends }))
+    }
+
+    fn source(&mut self, direction: u64) -> Result<()> {
+        let pattern = Pattern::new(self.plan.seed, direction);
+        for batch in self.layout()? {
+            let number = batch.number;
+            if self.plan.operation != Operation::Read {
+                self.await_ready(number)?;
+            }
+            let memory = self.endpoint.memory();
+            for slot in &batch.slots {
+                pattern.fill(slot.chunk, &mut memory[slot.offset..][..slot.len]);
+            }
+            if self.plan.operation == Operation::Read {
+                self.peer.tell(&Note::BatchReady { batch: number })?;
+            } else {
+                self.move_all(&batch)?;
+                self.peer.tell(&Note::BatchSent { batch: number })?;
+            }
+            match self.await_note("the comparison of a batch", |_| {})? {
+                Note::BatchVerified { batch, go_on: true } if batch == number => {}
+                Note::BatchVerified { batch, go_on: false } if batch == number => break,
+                note => return Err(self.end.unexpected(&note, "the comparison of a batch")),
+            }
+        }
+        Ok(())
+    }
+
+    fn sink(&mut self, direction: u64) -> Result<IntegrityResult> {
+        let mut judge = Judge::new(Pattern::new(self.plan.seed, direction));
+        for batch in self.layout()? {
+            judge.prepare(self.endpoint.memory(), &batch);
+            let go_on = match self.plan.operation {
+                Operation::Send => self.take_messages(&batch, &mut judge)?,
+                Operation::Read => {
+                    self.await_ready(batch.number)?;
+                    self.move_all(&batch)?;
+                    judge.places(self.endpoint.memory(), &batch);
+                    true
+                }
+                Operation::Write | Operation::WriteImm => {
+                    self.peer.tell(&Note::BatchReady { batch: batch.number })?;
+                    self.await_sent(&batch, |_| {})?;
+                    judge.places(self.endpoint.memory(), &batch);
+                    true
+                }
+            };
+            self.peer.tell(&Note::BatchVerified { batch: batch.number, go_on })?;
+            if !go_on {
+                break;
+            }
+        }
+        Ok(judge.into_result())
+    }
+
+    /// Posts every chunk of `batch` and waits until all are complete.
+    fn move_all(&mut self, batch: &Batch) -> Result<()> {
+        let mut watch = Watch::new(self.end);
+        let mut completions = [Completion::default(); TAKE];
+        let (mut posted, mut done) = (0, 0);
+        while done < batch.slots.len() {
+            let mut moved = false;
+            while posted < batch.slots.len() && self.endpoint.post(&self.request(batch, posted))? {
+                posted += 1;
+                moved = true;
+            }
+            let taken = self.endpoint.poll(&mut completions)?;
+            done += completions[..taken].iter().filter(|completion| !completion.arrival).count();
+            if moved || taken > 0 {
+                watch.moved();
+                continue;
+            }
+            let waited = self.endpoint.idle(watch.look())?;
+            let total = batch.slots.len();
+            watch.check(waited, self.time, || format!("{done} of {total} chunks complete"))?;
+        }
+        Ok(())
+    }
+
+    fn request(&self, batch: &Batch, index: usize) -> Request {
+        let slot = &batch.slots[index];
+        Request {
+            operation: self.plan.operation,
+            lane: slot.lane,
+            local: Span { offset: slot.offset as u64, len: slot.len as u32 },
+            remote_offset: slot.offset as u64,
+            immediate: 0,
+            signal: true,
+            id: index as u64,
+        }
+    }
+
+    /// SEND: offers every slot, judges what came; false when offered slots are left over.
+    fn take_messages(&mut self, batch: &Batch, judge: &mut Judge) -> Result<bool> {
+        for (index, slot) in batch.slots.iter().enumerate() {
+            let span = Span { offset: slot.offset as u64, len: slot.room as u32 };
+            if !self.endpoint.post_receive(slot.lane, span, index as u64)? {
+                let cause = format!("no room for receive {index} of a lane; rx-depth is too small");
+                return Err(Failure::new(FailureKind::Internal, "verify", self.end.object, cause));
+            }
+        }
+        self.peer.tell(&Note::BatchReady { batch: batch.number })?;
+        let mut arrivals = Vec::with_capacity(batch.slots.len());
+        self.await_sent(batch, |completion| note_arrival(&mut arrivals, completion))?;
+        let mut completions = [Completion::default(); TAKE];
+        let mut last = std::time::Instant::now();
+        while arrivals.len() < batch.slots.len() && last.elapsed() < LOST {
+            self.end.check_abort()?;
+            let taken = self.endpoint.poll(&mut completions)?;
+            if taken > 0 {
+                last = std::time::Instant::now();
+                completions[..taken].iter().for_each(|done| note_arrival(&mut arrivals, done));
+            }
+        }
+        judge.messages(self.endpoint.memory(), batch, &arrivals);
+        Ok(arrivals.len() == batch.slots.len())
+    }
+
+    fn await_ready(&mut self, wanted: u64) -> Result<()> {
+        match self.await_note("the next batch", |_| {})? {
+            Note::BatchReady { batch } if batch == wanted => Ok(()),
+            note => Err(self.end.unexpected(&note, "the next batch")),
+        }
+    }
+
+    fn await_sent(&mut self, batch: &Batch, seen: impl FnMut(&Completion)) -> Result<()> {
+        match self.await_note("the end of a batch", seen)? {
+            Note::BatchSent { batch: number } if number == batch.number => Ok(()),
+            note => Err(self.end.unexpected(&note, "the end of a batch")),
+        }
+    }
+
+    fn await_note(&mut self, awaited: &str, seen: impl FnMut(&Completion)) -> Result<Note> {
+        let limit = self.end.patience + self.end.stall;
+        attend(self.end, self.endpoint, self.peer, limit, awaited, seen)
+    }
+}
+
+fn note_arrival(arrivals: &mut Vec<Arrival>, completion: &Completion) {
+    if completion.arrival {
+        arrivals.push(Arrival { slot: completion.id as usize, len: completion.len as usize });
+    }
+}
+
+#[cfg(test)]
+mod tests;
