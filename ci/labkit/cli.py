@@ -77,10 +77,10 @@ def up(lab, options):
     check_wish(options)
     with lab.locked():
         state = lab.read()
-        if state and not options.fresh:
-            if state.get("up") and fits(lab, state, options):
-                return note(f"already up: {', '.join(state['nodes'])}")
-            raise LabError("another lab is up, or was not ended properly: run ci/lab down, or ci/lab up --fresh")
+        if state and not options.fresh and healthy(lab, state):
+            if not fits(state, options):
+                raise LabError("a lab of another shape is up: run ci/lab down, or ci/lab up --fresh")
+            return note(f"already up: {', '.join(state['nodes'])}")
         lab.end()
         lab.make_folders()
         try:
@@ -103,10 +103,17 @@ def check_wish(options):
     accel.qemu_binary()
 
 
-def fits(lab, state, options):
+def healthy(lab, state):
+    """Whether a recorded lab can go on being used; one that cannot is started anew, and we say so."""
+    if state["up"] and all_well(lab, state):
+        return True
+    note("what is left of an earlier lab is broken: starting anew")
+    return False
+
+
+def fits(state, options):
     """Whether a running lab is what was asked for."""
-    wish = {"smp": options.smp, "mem": options.mem}
-    return len(state["nodes"]) == options.nodes and state["options"] == wish and all_well(lab, state)
+    return len(state["nodes"]) == options.nodes and state["options"] == {"smp": options.smp, "mem": options.mem}
 
 
 def start_all(lab, options):
@@ -133,7 +140,7 @@ def start_all(lab, options):
     state["up"] = True
     lab.write(state)
     note(f"up in {time.monotonic() - begun:.1f} s: {', '.join(names)}")
-    binary = REPO / "target" / "release" / "fabbench"
+    binary = Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target") / "release" / "fabbench"
     if binary.exists():
         push_file(lab, state, binary, "/usr/local/bin/")
 

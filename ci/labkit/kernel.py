@@ -57,41 +57,51 @@ def newest_first(names, pattern):
 
 
 def fetch_kernel():
-    """The newest stock kernel apt offers, downloaded and unpacked on first use."""
+    """The newest stock kernel apt offers, downloaded and unpacked on first use.
+
+    By the machine's package lists; where those are missing or out of date, by lists of our
+    own, which need no root; with neither, by what an earlier run has left in the cache.
+    """
     with open(cache_dir() / "kernel.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            name, version, options = resolve()
+            return fetch_by([])
         except LabError:
+            pass
+        try:
             return newest_cached()
-        target = cache_dir() / "kernels" / f"{name}_{version}"
-        if not target.exists():
-            unpack(name, options, target)
-            remove_others(target)
-        return Kernel(target)
+        except LabError:
+            update_own_lists()
+            return fetch_by(own_lists())
+
+
+def fetch_by(options):
+    """The newest kernel by the package lists that some apt options name."""
+    name, version = resolve(options)
+    target = cache_dir() / "kernels" / f"{name}_{version}"
+    if not target.exists():
+        unpack(name, options, target)
+        remove_others(target)
+    return Kernel(target)
 
 
 def newest_cached():
     """The newest kernel of an earlier run, for a machine that has no package lists now."""
     kept = sorted((cache_dir() / "kernels").glob("linux-image-*"), key=lambda path: natural_key(path.name))
     if not kept:
-        raise LabError("apt offers no stock kernel: check apt's sources, run `apt-get update`, then again")
+        raise LabError("no kernel of an earlier run is in the cache")
     return Kernel(kept[-1])
 
 
-def resolve():
-    """(package, version, apt options): by the machine's lists, else by lists of our own."""
+def resolve(options):
+    """(package, version) of the newest stock kernel that can be downloaded."""
     pattern, _ = DISTRIBUTIONS[distribution()]
-    own = own_lists()
-    for options in ([], own):
-        if options:
-            update_own_lists(options)
-        names = output_of(["apt-cache", *options, "pkgnames", "linux-image-"]).split()
-        for name in newest_first(names, pattern)[:4]:
-            version = candidate_version(name, options)
-            if version:
-                return name, version, options
-    raise LabError("apt knows no stock kernel package")
+    names = output_of(["apt-cache", *options, "pkgnames", "linux-image-"]).split()
+    for name in newest_first(names, pattern)[:4]:
+        version = candidate_version(name, options)
+        if version:
+            return name, version
+    raise LabError("apt offers no stock kernel: check apt's sources, run `apt-get update`, then again")
 
 
 def candidate_version(name, options):
@@ -109,11 +119,11 @@ def own_lists():
     return ["-o", f"Dir::State::Lists={base}/lists", "-o", f"Dir::Cache={base}", "-o", "Debug::NoLocking=1"]
 
 
-def update_own_lists(options):
+def update_own_lists():
     """Fetch package lists into our cache."""
     for folder in ("lists/partial", "archives/partial"):
         (cache_dir() / "apt" / folder).mkdir(parents=True, exist_ok=True)
-    output_of(["apt-get", *options, "-q", "update"])
+    output_of(["apt-get", *own_lists(), "-q", "update"])
 
 
 def unpack(name, options, target):
