@@ -6,7 +6,10 @@ import subprocess
 from .common import RAILS, find_tool, node_name, output_of, rail_address
 from .initramfs import Archive
 
-CRYPTO = "KexAlgorithms curve25519-sha256\nCiphers aes128-ctr,chacha20-poly1305@openssh.com\nMACs umac-64@openssh.com,hmac-sha2-256\n"
+CRYPTO = (
+    "KexAlgorithms curve25519-sha256\nCiphers aes128-ctr,chacha20-poly1305@openssh.com\n"
+    "MACs umac-64@openssh.com,hmac-sha2-256\n"
+)
 SSHD_CONFIG = (
     "Port 22\nHostKey /etc/fabbench-lab/host_key\nAuthorizedKeysFile /etc/fabbench-lab/authorized_keys\n"
     "PermitRootLogin yes\nPasswordAuthentication no\nStrictModes no\nUsePAM no\nUseDNS no\nPrintMotd no\n"

@@ -36,7 +36,7 @@ class FakeQemu(unittest.TestCase):
 
     def qemu(self, behaviour):
         script = self.folder / "qemu"
-        find_serial = 'for word; do case "$word" in file:*) serial="${word#file:}" ;; esac; done'
+        find_serial = 'for word; do case "$word" in file,id=serial,*) serial="${word#*path=}" ;; esac; done'
         script.write_text(f"#!/bin/sh\n{find_serial}\n{behaviour}\n")
         script.chmod(0o755)
 

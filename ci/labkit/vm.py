@@ -28,7 +28,7 @@ def command(lab, kernel, index, options):
         *("-nodefaults", "-no-user-config", "-vga", "none", "-display", "none", "-no-reboot"),
         *("-kernel", str(kernel.image), "-initrd", str(lab.dir / "initrd"), "-append"),
         f"{KERNEL_LINE} lab.node={name} lab.index={index + 1}",
-        *("-serial", f"file:{comma_safe(serial_log(lab, name))}"),
+        *("-chardev", f"file,id=serial,path={comma_safe(serial_log(lab, name))}", "-serial", "chardev:serial"),
         *("-qmp", f"unix:{lab.run_dir}/{name}.qmp,server=on,wait=off"),
         *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
         *("-device", "virtio-9p-pci,fsdev=root,mount_tag=hostroot"),
