@@ -2,7 +2,7 @@
 
 use fabbench_reports::model::{Check, Device, Port, Status};
 
-use crate::facts::{device_node, rdma_problem};
+use crate::facts::{device_node, rdma_problem, same_machine};
 use crate::gid::GidPair;
 use crate::line_rate::LaneSpeed;
 use crate::plan::{Case, Group, Transport};
@@ -18,11 +18,14 @@ pub fn is_gate(id: &str) -> bool {
     GATES.contains(&id)
 }
 
-/// Everything there is to check on two hosts and the rails between them before RDMA is measured;
+/// Everything there is to check on two hosts and the rails between them before RDMA is measured
+/// (one machine that stands twice is checked once);
 /// `need_bytes` is what must be locked at least, see [`least_locked_bytes`].
 pub fn pair_checks(a: &Party, b: &Party, map: &RailMap, need_bytes: u64) -> Vec<Check> {
     let mut checks = host_checks(a, Some(b), map, need_bytes);
-    checks.extend(host_checks(b, Some(a), map, need_bytes));
+    if !same_machine(a.facts, b.facts) {
+        checks.extend(host_checks(b, Some(a), map, need_bytes));
+    }
     for rail in &map.rails {
         checks.push(gid_check(rail));
         checks.push(mtu_check(rail));
@@ -317,6 +320,14 @@ mod tests {
         assert!(
             find(&checks, "gid", "rail1").found.starts_with("RoCE v2: index 1 ::ffff:10.77.1.1")
         );
+    }
+
+    #[test]
+    fn one_machine_twice_is_checked_once() {
+        let (a, _) = pair("rxe");
+        let checks = checked(&a, &a, 0);
+        assert_eq!(checks.iter().filter(|check| check.id == "device").count(), 1);
+        assert_eq!(checks.iter().filter(|check| check.id == "mtu").count(), 2);
     }
 
     #[test]

@@ -76,17 +76,20 @@ pub fn device_node(facts: &HostFacts, device: &str) -> Option<String> {
     own.next().map(|node| format!("/dev/infiniband/{node}"))
 }
 
-/// Whether two agents run on one machine: the kernel's boot id where both have it, else equal host
-/// names and equal node GUIDs.
+/// Whether two agents run on one machine: equal host names, and equal boot ids of the kernel or,
+/// where one is not known, equal node GUIDs.
 pub fn same_machine(a: &HostFacts, b: &HostFacts) -> bool {
     const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+    if a.calls.hostname != b.calls.hostname {
+        return false;
+    }
     match (a.snapshot.text(BOOT_ID), b.snapshot.text(BOOT_ID)) {
         (Some(a), Some(b)) => a == b,
         _ => {
             let guids = |facts| -> BTreeSet<String> {
                 host("", facts).devices.into_iter().map(|device| device.guid).collect()
             };
-            a.calls.hostname == b.calls.hostname && guids(a) == guids(b)
+            guids(a) == guids(b)
         }
     }
 }
@@ -142,9 +145,9 @@ fn cpu_model(facts: &HostFacts) -> String {
 
 fn rdma_core(facts: &HostFacts) -> String {
     let verbs = &facts.calls.verbs;
-    match &verbs.problem {
-        Some(_) => rdma_problem(facts).unwrap_or_default(),
-        None => verbs.library.clone(),
+    match verbs.problem.is_some() || verbs.library.is_empty() {
+        true => rdma_problem(facts).unwrap_or_default(),
+        false => verbs.library.clone(),
     }
 }
 

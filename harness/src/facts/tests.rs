@@ -110,6 +110,7 @@ fn each_problem_is_a_sentence_of_its_own() {
     let texts: BTreeSet<_> = kinds.into_iter().map(standard_text).collect();
     assert_eq!(texts.len(), kinds.len());
     let bare = HostFacts::default();
+    assert_eq!(host("a", &bare).rdma_core, rdma_problem(&bare).unwrap());
     assert!(rdma_problem(&bare).unwrap().starts_with("the kernel has no RDMA support"));
 }
 
@@ -127,6 +128,9 @@ fn machines_are_told_apart() {
     let (a, b) = (fixtures::read("rxe-a"), fixtures::read("rxe-b"));
     assert!(same_machine(&a, &a));
     assert!(!same_machine(&a, &b));
+    let mut namesake = b.clone();
+    namesake.calls.hostname = a.calls.hostname.clone();
+    assert!(!same_machine(&a, &namesake), "another boot id");
     let (c, d) = (fixtures::read("ndr-a"), fixtures::read("ndr-b"));
     assert!(same_machine(&c, &c) && !same_machine(&c, &d), "without a boot id");
 }

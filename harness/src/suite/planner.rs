@@ -274,13 +274,16 @@ fn fit(suite: &Suite, scene: &Scene, groups: &mut [Group]) -> Option<String> {
     ))
 }
 
+/// Windows stay whole intervals, as a series is made of them.
 fn shorten(case: &mut Case, scale: f64) {
     let shorter = |nanos: u64, least: Duration| {
         let least = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
         ((nanos as f64 * scale) as u64).max(least.min(nanos))
     };
     let knobs = &mut case.knobs;
-    knobs.window_ns = shorter(knobs.window_ns, SHORTEST_WINDOW);
+    let window_ns = shorter(knobs.window_ns, SHORTEST_WINDOW);
+    let intervals = (window_ns / knobs.interval_ns.max(1)).max(1);
+    knobs.window_ns = (intervals * knobs.interval_ns).min(knobs.window_ns);
     knobs.warmup_ns = shorter(knobs.warmup_ns, SHORTEST_WARMUP);
 }
 

@@ -108,6 +108,7 @@ fn many_rails_get_shorter_windows_and_are_told() {
     let timed = cases(&plan).into_iter().filter(|case| case.test != Test::Integrity);
     assert!(timed.clone().all(|case| case.knobs.window_ns >= 300_000_000));
     assert!(timed.clone().any(|case| case.knobs.window_ns < 1_000_000_000));
+    assert!(timed.clone().all(|case| case.knobs.window_ns % case.knobs.interval_ns == 0));
 }
 
 #[test]
