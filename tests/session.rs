@@ -24,11 +24,13 @@ const FAKE_SSH: &str = r#"#!/bin/sh
 place=$(dirname "$0")
 while [ "$1" != "--" ]; do shift; done
 host=$2; command=$3
+shell=$(command -v "${host#shell-}")
 export TMPDIR="$place/tmp" HOME="$place/home" PATH="$place/bin:/usr/bin:/bin"
 case $host in
 refused) echo "ssh: connect to host refused port 22: Connection refused" >&2; exit 255 ;;
 unknown) echo "ssh: Could not resolve hostname unknown: Name or service not known" >&2; exit 255 ;;
 missing) PATH=/usr/bin:/bin ;;
+shell-*) exec "$shell" -c "$command" ;;
 noisy) echo "Last login: today"; echo "You have mail." ;;
 chatty) while :; do echo "restricted shell, go away"; done ;;
 mute) exec sleep 60 ;;
@@ -175,6 +177,27 @@ fn an_agent_behind_a_noisy_login_shell_is_reached() {
     launch.binary = Binary::Path(FABBENCH.to_owned());
     let session = place.start(&["missing"], &launch).unwrap();
     session.close();
+}
+
+/// With every shell that this machine has, of which it has at least `sh`.
+#[test]
+fn any_login_shell_starts_an_agent_by_any_way() {
+    let place = Place::new();
+    let shells = ["sh", "dash", "bash", "zsh", "mksh", "csh", "tcsh", "fish"];
+    let path = std::env::var_os("PATH").unwrap();
+    let installed = |name: &&&str| std::env::split_paths(&path).any(|dir| dir.join(name).exists());
+    let hosts: Vec<String> =
+        shells.iter().filter(installed).map(|name| format!("shell-{name}")).collect();
+    assert!(!hosts.is_empty());
+    let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+    for binary in [Binary::Find, Binary::Path(FABBENCH.to_owned()), Binary::Push] {
+        let launch = Launch { binary, ..place.launch() };
+        let session = place.start(&hosts, &launch).unwrap_or_else(|e| panic!("{e:?}"));
+        let id = session.id().to_owned();
+        session.close();
+        assert_gone(&id);
+        assert_eq!(place.temporary_files(), Vec::<PathBuf>::new());
+    }
 }
 
 #[test]

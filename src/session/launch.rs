@@ -368,7 +368,9 @@ fn check_push(offer: &str, binary: &[u8]) -> Result<(), String> {
         Some((a, b)) => {
             Err(format!("the host has glibc {a}.{b}, this binary needs {major}.{minor} or newer"))
         }
-        None => Err(format!("the host has no glibc, this binary needs {major}.{minor} or newer")),
+        None => Err(format!(
+            "the host has no glibc, or no getconf to ask; this binary needs {major}.{minor} or newer"
+        )),
     }
 }
 
