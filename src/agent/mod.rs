@@ -230,3 +230,6 @@ fn conclude(context: &CaseContext, why: &str) {
         side: Box::new(SideResult::default()),
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -517,4 +517,42 @@ mod tests {
         setter.join().unwrap();
         drop(ours);
     }
+
+    /// Streams with damaged bytes end in an error or in other messages, never in a panic or a wait.
+    #[test]
+    fn damaged_streams_end_in_an_error() {
+        use crate::session::protocol::{ToAgent, ToCoordinator};
+        let mut whole = Vec::new();
+        for message in [&ToAgent::Go(vec![1, 2, 3]), &ToAgent::Stop(7), &ToAgent::Bye] {
+            let body = serde_json::to_vec(message).unwrap();
+            whole.extend((body.len() as u32).to_be_bytes());
+            whole.extend(body);
+        }
+        let mut state = 1_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut errors = 0;
+        for _ in 0..2000 {
+            let mut bytes = whole.clone();
+            for _ in 0..=random(3) {
+                let at = random(bytes.len());
+                bytes[at] = random(256) as u8;
+            }
+            bytes.truncate(1 + random(bytes.len()));
+            let (mut ours, mut reader) = pair(1000);
+            ours.write_all(&bytes).unwrap();
+            drop(ours);
+            let error = loop {
+                if let Err(error) = reader.next::<ToAgent>(later()) {
+                    break error;
+                }
+            };
+            assert!(!matches!(error, FrameError::TimedOut | FrameError::Io(_)), "{error}");
+            errors += usize::from(!matches!(error, FrameError::Closed));
+        }
+        assert!(errors > 1000, "{errors}");
+        assert!(serde_json::from_slice::<ToCoordinator>(&whole[4..]).is_err());
+    }
 }

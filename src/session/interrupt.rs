@@ -41,3 +41,16 @@ impl Interrupt {
         self.0.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_is_only_noted() {
+        let interrupt = Interrupt::install().unwrap();
+        assert!(!interrupt.is_set());
+        signal_hook::low_level::raise(SIGHUP).unwrap();
+        assert!(interrupt.is_set());
+    }
+}

@@ -24,6 +24,9 @@ const KEPT_LINES: usize = 20;
 /// Bytes of one such line.
 const LINE_LIMIT: usize = 1000;
 
+/// Beginnings of lines that explain nothing, whatever happened after them.
+const CHATTER: [&str; 2] = ["Warning: Permanently added", "note: run with `RUST_BACKTRACE"];
+
 /// Where lines for the user go while a session is under way.
 pub type Notice = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -405,6 +408,7 @@ fn explain_proof(error: TokenError) -> String {
 /// ssh's own words and what to do.
 fn explain_ssh(said: Option<&str>, error: &FrameError) -> String {
     let Some(said) = said else { return format!("ssh failed: {error}: try `ssh HOST true`") };
+    let said = said.trim_end_matches('.');
     let lower = said.to_lowercase();
     let steps = [
         ("could not resolve", "check the spelling, /etc/hosts and ~/.ssh/config"),
@@ -564,6 +568,9 @@ impl Messages {
         if let Some(notice) = notice {
             notice(&format!("{host}: {line}"));
         }
+        if CHATTER.iter().any(|chatter| line.starts_with(chatter)) {
+            return;
+        }
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == KEPT_LINES {
             lines.pop_front();
@@ -601,13 +608,16 @@ mod tests {
             ("kex_exchange_identification: banner line too long", "by hand"),
         ] {
             let text = explain_ssh(Some(said), &closed);
-            assert!(text.starts_with(said) && text.contains(step), "{text}");
+            let said = said.trim_end_matches('.');
+            assert!(text.starts_with(&format!("{said}: ")) && text.contains(step), "{text}");
         }
     }
 
     #[test]
     fn the_last_lines_of_messages_are_kept_and_bounded() {
-        let text = (0..100).map(|i| format!("line {i}\n")).collect::<String>() + &"x".repeat(9999);
+        let mut text = (0..100).map(|i| format!("line {i}\n")).collect::<String>();
+        text += &"x".repeat(9999);
+        text += "\nWarning: Permanently added 'h' (ED25519) to the list of known hosts.\n";
         let messages = Messages::follow(io::Cursor::new(text), "h".into(), None);
         messages.settle();
         assert_eq!(messages.lines.lock().unwrap().len(), KEPT_LINES);
