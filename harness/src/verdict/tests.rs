@@ -208,6 +208,24 @@ fn what_was_asked_and_is_missing_leaves_the_run_incomplete() {
 }
 
 #[test]
+fn many_findings_are_told_in_few_sentences() {
+    let report = judged_with(true, vec![integrity()], |report| {
+        for what in ["c1", "c2", "c3", "c4"] {
+            let why = "rail1 failed before".to_owned();
+            report.not_measured.push(NotMeasured { what: what.into(), why, asked: true });
+        }
+        for number in 0..11 {
+            let object = format!("rail{number}");
+            report.checks.push(Check { object, ..check("mtu", Status::Warn) });
+        }
+    });
+    let reasons = &report.verdict.reasons;
+    assert_eq!(reasons[1], "c1, c2 and 2 more not measured: rail1 failed before");
+    assert_eq!(reasons.len(), 1 + 1 + 8 + 1);
+    assert_eq!(reasons[10], "3 more of weight warn stand in the report");
+}
+
+#[test]
 fn fail_wins_over_incomplete() {
     let report = judged_with(true, vec![Measurement { bytes_wrong: 1, ..integrity() }], |report| {
         report.complete = false;

@@ -6,6 +6,9 @@ use super::measured::Judged;
 use crate::checks::is_gate;
 use crate::profile::Profile;
 
+/// So many sentences of one weight are worth reading in a verdict.
+const MOST_OF_A_KIND: usize = 8;
+
 /// Whether every performance figure that has a line rate met a bound: those over RDMA, or all where
 /// there is no RDMA.
 pub(super) fn performance_judged(report: &Report) -> bool {
@@ -116,10 +119,7 @@ fn reasons_of(report: &Report, judged: &[Judged]) -> Vec<String> {
             .filter(|(status, _)| matches!(status, Status::Fail | Status::Error | Status::Warn));
         found.extend(grave.map(|(status, text)| (*status, format!("{}: {text}", measured.id))));
     }
-    for missing in report.not_measured.iter().filter(|missing| missing.asked) {
-        let text = format!("{} not measured: {}", missing.what, missing.why);
-        found.push((Status::Incomplete, text));
-    }
+    found.extend(missing(report).into_iter().map(|text| (Status::Incomplete, text)));
     let bad = |check: &&Check| matches!(check.status, Status::Fail | Status::Warn);
     for check in report.checks.iter().filter(bad) {
         let Check { id, object, found: seen, wanted, .. } = check;
@@ -129,10 +129,41 @@ fn reasons_of(report: &Report, judged: &[Judged]) -> Vec<String> {
         found.push((Status::Incomplete, "the run ended before everything was tried".to_owned()));
     }
     found.sort_by_key(|(status, _)| std::cmp::Reverse(*status));
+    shortened(&found)
+}
+
+/// What was asked for and is missing; what is missing for one reason stands in one sentence.
+fn missing(report: &Report) -> Vec<String> {
+    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
+    for entry in report.not_measured.iter().filter(|entry| entry.asked) {
+        match by_reason.iter_mut().find(|(why, _)| *why == entry.why) {
+            Some((_, whats)) => whats.push(&entry.what),
+            None => by_reason.push((&entry.why, vec![&entry.what])),
+        }
+    }
+    let sentence = |(why, whats): &(&str, Vec<&str>)| match whats[..] {
+        [first, second, ref rest @ ..] if rest.len() > 1 => {
+            format!("{first}, {second} and {} more not measured: {why}", rest.len())
+        }
+        _ => format!("{} not measured: {why}", whats.join(", ")),
+    };
+    by_reason.iter().map(sentence).collect()
+}
+
+/// Sentences without repetition, at most [`MOST_OF_A_KIND`] of one weight.
+fn shortened(found: &[(Status, String)]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
-    for (_, text) in found {
-        if !texts.contains(&text) {
-            texts.push(text);
+    for kind in found.chunk_by(|one, other| one.0 == other.0) {
+        let mut own: Vec<&String> = Vec::new();
+        for (_, text) in kind {
+            if !own.contains(&text) {
+                own.push(text);
+            }
+        }
+        let left = own.len().saturating_sub(MOST_OF_A_KIND);
+        texts.extend(own.into_iter().take(MOST_OF_A_KIND).cloned());
+        if left > 0 {
+            texts.push(format!("{left} more of weight {} stand in the report", kind[0].0));
         }
     }
     texts
