@@ -39,6 +39,8 @@ ancient) PATH="$place/ancient:$PATH" ;;
 noexec) PATH="$place/noexec:$PATH" ;;
 future) printf '\000\002fabbench agent stream\003\n'; printf '\000\000\000\064%s' \
   '{"Hello":{"protocol":99,"version":"9.9.9","x":"yz"}}'; exec cat >/dev/null ;;
+older) printf '\000\002fabbench agent stream\003\n'; printf '\000\000\000\063%s' \
+  '{"Hello":{"protocol":1,"version":"0.0.1","x":"yz"}}'; exec cat >/dev/null ;;
 esac
 exec sh -c "$command"
 "#;
@@ -226,6 +228,18 @@ fn what_keeps_an_agent_from_starting_is_named_with_the_next_step() {
     launch.binary = Binary::Path("/nonexistent/fabbench".to_owned());
     let text = place.refusal("far", &launch);
     assert!(text.contains("/nonexistent/fabbench: not there"), "{text}");
+}
+
+#[test]
+fn another_build_is_taken_with_a_warning() {
+    let place = Place::new();
+    let session = place.start(&["older"], &place.launch()).unwrap();
+    let begin = Instant::now();
+    assert_eq!(session.close(), Vec::<String>::new());
+    assert!(begin.elapsed() < Duration::from_secs(1), "the end of its input ended it");
+    let notices = place.notices.lock().unwrap();
+    let warning = "older: warning: its fabbench is another build, 0.0.1";
+    assert!(notices.len() == 1 && notices[0].starts_with(warning), "{notices:?}");
 }
 
 #[test]

@@ -318,6 +318,8 @@ impl Agent {
         self.heart = None;
         // A lost agent cannot hear it.
         let told = self.loss().is_none() && self.outlet.send(&ToAgent::Bye).is_ok();
+        // Whoever does not understand a goodbye understands the end of its input.
+        self.outlet.close();
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         let process = match &mut *link {
             Link::Socket(stream) => {

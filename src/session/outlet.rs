@@ -14,12 +14,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A shared writer of messages.
 #[derive(Debug)]
-pub struct Outlet(Mutex<FrameWriter>);
+pub struct Outlet(Mutex<Option<FrameWriter>>);
 
 impl Outlet {
     /// Shares `writer`.
     pub fn new(writer: FrameWriter) -> Self {
-        Outlet(Mutex::new(writer))
+        Outlet(Mutex::new(Some(writer)))
     }
 
     /// Sends a message within 5 s.
@@ -29,7 +29,15 @@ impl Outlet {
     pub fn send<T: Serialize>(&self, message: &T) -> Result<(), FrameError> {
         // A writer that failed half-way knows that it is broken.
         let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        writer.send(message, Instant::now() + PATIENCE)
+        match writer.as_mut() {
+            Some(writer) => writer.send(message, Instant::now() + PATIENCE),
+            None => Err(FrameError::Closed),
+        }
+    }
+
+    /// Closes the sending end: the other side reads what was sent, then the end of the stream.
+    pub fn close(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
