@@ -6,10 +6,16 @@ pub mod snapshot;
 
 use std::path::Path;
 
-use fabbench_harness::snapshot::HostFacts;
+use fabbench_harness::snapshot::{HostFacts, VerbsDevice};
 
 /// Facts of the machine whose file system begins at `root`; what only calls tell is always of the
 /// running one.
 pub fn facts(root: &Path) -> HostFacts {
-    HostFacts { snapshot: snapshot::take(root), calls: calls::facts() }
+    let calls = calls::facts();
+    let knows_gids = |device: &&VerbsDevice| {
+        !device.ports.is_empty() && device.ports.iter().all(|port| !port.gids.is_empty())
+    };
+    let told: Vec<&str> =
+        calls.verbs.devices.iter().filter(knows_gids).map(|device| &*device.name).collect();
+    HostFacts { snapshot: snapshot::take(root, &told), calls }
 }

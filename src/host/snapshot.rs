@@ -54,9 +54,8 @@ pub const PATTERNS: &[&str] = &[
     "/etc/debian_version",
 ];
 
-/// GID tables: entry N of each port; type and interface are read for entries that are not zero,
-/// since some drivers log every read of an empty one.
-const GIDS: &str = "/sys/class/infiniband/*/ports/*/gids/";
+/// Where the kernel lists RDMA devices.
+const DEVICES: &str = "/sys/class/infiniband";
 
 /// Nodes that may be opened to see whether the user may: opening a `umad` or `issm` node changes
 /// the port's state.
@@ -74,19 +73,21 @@ const ENTRY_LIMIT: usize = 100_000;
 /// Bytes taken in all.
 const TOTAL_LIMIT: usize = 32 << 20;
 
-/// Takes [`PATTERNS`] and the GID tables under `root` (`/` for this machine).
+/// Takes [`PATTERNS`] and the GID tables under `root` (`/` for this machine); of the devices in
+/// `without_gids` the tables are left out, since reading thousands of files takes seconds on a slow
+/// machine and the verbs library has told the same by one call.
 ///
 /// Paths in the result begin at `root`. What does not exist is left out; what cannot be read is
 /// there with its errno. Of /proc/cpuinfo the first processor is taken. Beyond 64 KiB of a file,
 /// 100 000 entries or 32 MiB in all, the rest is left out.
-pub fn take(root: &Path) -> Snapshot {
+pub fn take(root: &Path, without_gids: &[&str]) -> Snapshot {
     let mut taker = Taker { root, snapshot: Snapshot::default(), bytes: 0 };
     for pattern in PATTERNS {
         for pattern in alternatives(pattern) {
             taker.walk(PathBuf::from("/"), &pattern[1..]);
         }
     }
-    taker.gids();
+    taker.gids(without_gids);
     taker.device_nodes();
     taker.snapshot
 }
@@ -182,31 +183,30 @@ impl Taker<'_> {
         }
     }
 
-    fn gids(&mut self) {
-        self.walk(PathBuf::from("/"), &GIDS[1..]);
-        let tables: Vec<(String, Vec<String>)> = self
-            .snapshot
-            .entries
-            .iter()
-            .filter(|(path, _)| path.ends_with("/gids"))
-            .filter_map(|(path, entry)| match entry {
-                Entry::Dir(names) => Some((path.clone(), names.clone())),
-                _ => None,
-            })
-            .collect();
-        for (table, indices) in tables {
-            let port = table.trim_end_matches("/gids").to_owned();
-            for index in indices {
-                let gid = format!("{table}/{index}");
-                self.one(Path::new(&gid));
-                let zero = |gid: &str| gid.chars().all(|c| c == '0' || c == ':');
-                if self.snapshot.text(&gid).is_none_or(zero) {
-                    self.snapshot.entries.remove(&gid);
-                    continue;
-                }
-                self.one(Path::new(&format!("{port}/gid_attrs/types/{index}")));
-                self.one(Path::new(&format!("{port}/gid_attrs/ndevs/{index}")));
+    fn gids(&mut self, without: &[&str]) {
+        for device in self.snapshot.names(DEVICES).to_vec() {
+            if without.contains(&device.as_str()) {
+                continue;
             }
+            for port in self.snapshot.names(&format!("{DEVICES}/{device}/ports")).to_vec() {
+                self.gid_table(&format!("{DEVICES}/{device}/ports/{port}"));
+            }
+        }
+    }
+
+    /// Type and interface are read for entries that are not zero, since some drivers log every read
+    /// of an empty one.
+    fn gid_table(&mut self, port: &str) {
+        for index in self.list(Path::new(&format!("{port}/gids"))) {
+            let gid = format!("{port}/gids/{index}");
+            self.one(Path::new(&gid));
+            let zero = |gid: &str| gid.chars().all(|c| c == '0' || c == ':');
+            if self.snapshot.text(&gid).is_none_or(zero) {
+                self.snapshot.entries.remove(&gid);
+                continue;
+            }
+            self.one(Path::new(&format!("{port}/gid_attrs/types/{index}")));
+            self.one(Path::new(&format!("{port}/gid_attrs/ndevs/{index}")));
         }
     }
 
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn an_adapter_is_taken_through_its_links() {
         let root = machine();
-        let snapshot = take(root.path());
+        let snapshot = take(root.path(), &[]);
         let adapter = "/sys/class/infiniband/mlx5_0";
         assert_eq!(snapshot.names("/sys/class/infiniband"), ["mlx5_0"]);
         let target = "/sys/devices/pci0000:00/0000:00:03.0/infiniband/mlx5_0";
@@ -349,13 +349,16 @@ mod tests {
     #[test]
     fn empty_gids_are_left_out_with_their_attributes() {
         let root = machine();
-        let snapshot = take(root.path());
+        let snapshot = take(root.path(), &[]);
         let port = "/sys/class/infiniband/mlx5_0/ports/1";
         assert_eq!(snapshot.text(&format!("{port}/gids/10")), Some("fe80::1"));
         assert_eq!(snapshot.text(&format!("{port}/gid_attrs/types/10")), Some("RoCE v2"));
         assert_eq!(snapshot.text(&format!("{port}/gids/0")), None);
         assert_eq!(snapshot.text(&format!("{port}/gid_attrs/types/0")), None);
         assert_eq!(snapshot.names(&format!("{port}/gids")), ["0", "10"]);
+        let without = take(root.path(), &["mlx5_0"]);
+        assert!(!without.entries.keys().any(|path| path.contains("gid")));
+        assert_eq!(without.text(&format!("{port}/state")), Some("4: ACTIVE"));
     }
 
     #[test]
@@ -364,7 +367,7 @@ mod tests {
         write(root.path(), "/dev/infiniband/uverbs0", "");
         write(root.path(), "/dev/infiniband/issm0", "");
         symlink("uverbs1", root.path().join("dev/infiniband/uverbs1")).unwrap();
-        let snapshot = take(root.path());
+        let snapshot = take(root.path(), &[]);
         assert_eq!(snapshot.text("/dev/infiniband/uverbs0"), Some(OPENED));
         assert_eq!(snapshot.errno("/dev/infiniband/uverbs1"), Some(libc::ELOOP));
         assert!(!snapshot.entries.contains_key("/dev/infiniband/issm0"));
@@ -376,14 +379,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "/proc/modules", &"x".repeat(1 << 20));
         write(root.path(), "/proc/cpuinfo", "processor : 0\nflags : a\n\nprocessor : 1\n");
-        let snapshot = take(root.path());
+        let snapshot = take(root.path(), &[]);
         assert_eq!(snapshot.text("/proc/modules").unwrap().len() as u64, FILE_LIMIT);
         assert_eq!(snapshot.text("/proc/cpuinfo"), Some("processor : 0\nflags : a"));
     }
 
     #[test]
     fn this_machine_has_a_loopback_interface_and_a_kernel() {
-        let snapshot = take(Path::new("/"));
+        let snapshot = take(Path::new("/"), &[]);
         assert_eq!(snapshot.text("/sys/class/net/lo/mtu"), Some("65536"));
         assert!(snapshot.text("/proc/meminfo").unwrap().contains("MemTotal"));
         let release = fs::read_to_string("/etc/os-release").unwrap();
