@@ -99,6 +99,18 @@ struct Shared {
     peer_sent: AtomicU64,
 }
 
+impl Shared {
+    fn new(peer_sent: u64) -> Self {
+        Shared {
+            stop: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            finished_workers: AtomicUsize::new(0),
+            arrived: AtomicU64::new(0),
+            peer_sent: AtomicU64::new(peer_sent),
+        }
+    }
+}
+
 /// Runs one repeat of this end: a thread for each of `endpoints`. `on_thread` is called in each
 /// with the endpoint's index before anything else, e.g. to pin it to a CPU.
 ///
@@ -129,6 +141,24 @@ fn conclude(end: &End, peer: &mut impl Peer, ran: Ran) -> Result<Ran> {
     }
 }
 
+/// Runs the loop of one thread at once and without a peer, on the calling thread, over a transport
+/// that needs none: what is left is the loop's own cost.
+///
+/// # Errors
+/// The transport's own; stalled; stopped.
+pub fn run_alone<S: Stream>(
+    end: &End,
+    endpoint: &mut S,
+    time: &impl Time,
+    flow: &Flow,
+) -> Result<Ran> {
+    let start = Start { at_ns: time.now(), ..Start::default() };
+    let shared = Shared::new(0);
+    let pump = Pump::new(endpoint, flow)?;
+    let part = worker::run(end, pump, &shared, time, &Edges::new(&start, flow), 0);
+    gather(Ok(()), vec![part], &start, flow)
+}
+
 fn run<S: Stream + Send>(
     end: &End,
     endpoints: &mut [S],
@@ -143,13 +173,7 @@ fn run<S: Stream + Send>(
     let pumps = endpoints.iter_mut().map(|s| Pump::new(s, &share)).collect::<Result<Vec<_>>>()?;
     let start = agree(end, peer, time, repeat)?;
     let edges = Edges::new(&start, flow);
-    let shared = Shared {
-        stop: AtomicBool::new(false),
-        sent: AtomicU64::new(0),
-        finished_workers: AtomicUsize::new(0),
-        arrived: AtomicU64::new(0),
-        peer_sent: AtomicU64::new(u64::MAX),
-    };
+    let shared = Shared::new(u64::MAX);
     let tail_ns = (1_000_000 + 2 * start.uncertainty_ns).min(LONGEST_TAIL_NS);
     std::thread::scope(|scope| {
         let (shared, edges) = (&shared, &edges);

@@ -1,0 +1,142 @@
+//! What the measuring loops themselves cost, over transports that move nothing.
+
+use std::hint::black_box;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use divan::Bencher;
+use divan::counter::{BytesCount, ItemsCount};
+use fabbench::engine::ping_pong::Rally;
+use fabbench::engine::stream::{Flow, Pump, run_alone};
+use fabbench::engine::verify::Pattern;
+use fabbench::engine::{End, StageCell};
+use fabbench::measure::clock::{Clock, ClockQuality, Time};
+use fabbench::measure::histogram::{self, Recorder};
+use fabbench::session::protocol::Role;
+use fabbench::transport::null::NullStream;
+
+static ABORT: AtomicBool = AtomicBool::new(false);
+static STAGE: StageCell = StageCell::new();
+
+/// Messages or rounds a sample.
+const COUNT: u64 = 100_000;
+
+fn main() {
+    let clock = ClockQuality::measure(&Clock);
+    println!("clock: one reading {:.1} ns, resolution {} ns", clock.cost_ns, clock.resolution_ns);
+    println!("bandwidth loop: {:.2} ns a message (at most 10 wanted)", message_ns());
+    println!(
+        "latency loop: {:.1} ns a round beside one clock reading (at most 30 wanted)",
+        round_ns() - clock.cost_ns
+    );
+    divan::main();
+}
+
+fn end() -> End<'static> {
+    let patience = Duration::from_secs(10);
+    let role = Role::Initiator;
+    End { role, object: "null", abort: &ABORT, stage: &STAGE, patience, stall: patience }
+}
+
+fn flow(collects: bool) -> Flow {
+    Flow {
+        starts: true,
+        collects,
+        fetches: false,
+        warmup_ns: 10_000_000,
+        window_ns: 200_000_000,
+        interval_ns: 100_000_000,
+        depth: 128,
+        in_flight: None,
+    }
+}
+
+/// The whole loop of a bandwidth thread, with its clock, edges and checks.
+fn message_ns() -> f64 {
+    let mut null = NullStream::new(2, true);
+    let ran = run_alone(&end(), &mut null, &Clock, &flow(false)).expect("null never fails");
+    assert_eq!(ran.repeat.messages_sent, null.started());
+    let counted: u64 = ran.repeat.sent_series.iter().sum();
+    assert!(counted > 0 && counted < null.started());
+    ran.repeat.window_ns as f64 / counted as f64
+}
+
+/// The median round of the latency loop with its clock reading and histogram: the mean would hold
+/// what other programs take of this CPU.
+fn round_ns() -> f64 {
+    let (end, mut null, mut recorder) = (end(), NullStream::new(1, true), Recorder::new(1));
+    let mut rally = Rally::new(&end, &mut null).expect("null never fails");
+    let until_ns = Clock.now() + 200_000_000;
+    let record = &mut |ns| recorder.record(ns);
+    rally.play(&Clock, until_ns, u64::MAX, record).expect("null never fails");
+    assert_eq!(rally.answered(), recorder.count());
+    let latency = histogram::latency(&recorder.encoded(), &recorder.exact());
+    latency.expect("own histogram").expect("at least one round").p50
+}
+
+#[divan::bench(args = [1, 8], counters = [ItemsCount::new(COUNT)])]
+fn bandwidth(bencher: Bencher, lanes: usize) {
+    bencher.bench_local(|| {
+        let mut null = NullStream::new(lanes, true);
+        let mut pump = Pump::new(&mut null, &flow(false)).expect("null never fails");
+        while pump.started() < COUNT {
+            black_box(pump.turn().expect("null never fails"));
+        }
+        assert_eq!(pump.started(), pump.finished());
+        let started = pump.started();
+        assert_eq!(null.started(), started);
+        started
+    });
+}
+
+#[divan::bench(counters = [ItemsCount::new(COUNT)])]
+fn bandwidth_both_ways(bencher: Bencher) {
+    bencher.bench_local(|| {
+        let mut null = NullStream::new(2, true);
+        let mut pump = Pump::new(&mut null, &flow(true)).expect("null never fails");
+        while pump.started() < COUNT {
+            black_box(pump.turn().expect("null never fails"));
+        }
+        assert_eq!(pump.started(), pump.finished());
+        pump.started()
+    });
+}
+
+#[divan::bench(counters = [ItemsCount::new(COUNT)])]
+fn latency(bencher: Bencher) {
+    let end = end();
+    let mut recorder = Recorder::new(2);
+    bencher.bench_local(|| {
+        let mut null = NullStream::new(1, true);
+        let mut rally = Rally::new(&end, &mut null).expect("null never fails");
+        let record = &mut |ns| recorder.record(ns);
+        rally.play(&Clock, u64::MAX, COUNT, record).expect("null never fails");
+        assert_eq!(rally.answered(), COUNT);
+    });
+    assert!(recorder.count() >= COUNT);
+}
+
+#[divan::bench(counters = [ItemsCount::new(1u64)])]
+fn clock_reading() -> u64 {
+    Clock.now()
+}
+
+#[divan::bench(args = [64, 65_536])]
+fn integrity_fill(bencher: Bencher, len: usize) {
+    let pattern = Pattern::new(1, 0);
+    let mut bytes = vec![0; len];
+    bencher.counter(BytesCount::new(len)).bench_local(|| {
+        pattern.fill(black_box(3), black_box(&mut bytes));
+    });
+    assert_eq!(pattern.compare(3, &bytes).bytes, 0);
+}
+
+#[divan::bench(args = [64, 65_536])]
+fn integrity_compare(bencher: Bencher, len: usize) {
+    let pattern = Pattern::new(1, 0);
+    let mut bytes = vec![0; len];
+    pattern.fill(3, &mut bytes);
+    bencher
+        .counter(BytesCount::new(len))
+        .bench_local(|| assert_eq!(pattern.compare(black_box(3), black_box(&bytes)).bytes, 0));
+}

@@ -1,0 +1,122 @@
+//! The measuring loops allocate nothing.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use fabbench::engine::ping_pong::Rally;
+use fabbench::engine::stream::{Flow, Pump, run_alone};
+use fabbench::engine::{End, StageCell};
+use fabbench::measure::clock::Clock;
+use fabbench::measure::histogram::Recorder;
+use fabbench::session::protocol::Role;
+use fabbench::transport::null::NullStream;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts what the calling thread allocates.
+struct Counting;
+
+// SAFETY: every call is handed on to the system's allocator unchanged; the counter is a plain
+// thread-local that needs no allocation itself.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: as above; `pointer` is from `alloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: as above; `pointer` is from `alloc`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static ABORT: AtomicBool = AtomicBool::new(false);
+static STAGE: StageCell = StageCell::new();
+
+fn end() -> End<'static> {
+    let patience = Duration::from_secs(10);
+    let role = Role::Initiator;
+    End { role, object: "null", abort: &ABORT, stage: &STAGE, patience, stall: patience }
+}
+
+fn flow(window_ns: u64) -> Flow {
+    Flow {
+        starts: true,
+        collects: true,
+        fetches: false,
+        warmup_ns: 1_000_000,
+        window_ns,
+        interval_ns: window_ns / 4,
+        depth: 64,
+        in_flight: Some(100),
+    }
+}
+
+/// Allocations of this thread during `work`.
+fn allocations(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    work();
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn the_counter_counts() {
+    assert_eq!(allocations(|| drop(Box::new(7))), 1);
+}
+
+#[test]
+fn the_latency_loop_allocates_nothing() {
+    let (end, mut null, mut recorder) = (end(), NullStream::new(1, true), Recorder::new(2));
+    let mut rally = Rally::new(&end, &mut null).unwrap();
+    let count = allocations(|| {
+        rally.play(&Clock, u64::MAX, 100_000, &mut |ns| recorder.record(ns)).unwrap();
+        recorder.record(u64::MAX);
+        recorder.record(0);
+    });
+    assert_eq!(rally.answered(), 100_000);
+    assert_eq!(recorder.count(), 100_002);
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn the_bandwidth_loop_allocates_nothing() {
+    let mut null = NullStream::new(3, true);
+    let mut pump = Pump::new(&mut null, &flow(1)).unwrap();
+    let count = allocations(|| {
+        while pump.started() < 100_000 {
+            pump.turn().unwrap();
+        }
+    });
+    assert_eq!(pump.started(), pump.finished());
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn a_longer_window_allocates_no_more() {
+    let run = |window_ns| {
+        let mut null = NullStream::new(2, true);
+        let mut sent = 0;
+        let count = allocations(|| {
+            let ran = run_alone(&end(), &mut null, &Clock, &flow(window_ns)).unwrap();
+            sent = ran.repeat.messages_sent;
+        });
+        (count, sent)
+    };
+    let ((few, short), (many, long)) = (run(4_000_000), run(80_000_000));
+    assert!(long > short);
+    assert_eq!(few, many);
+}
