@@ -54,7 +54,7 @@ impl CaseContext {
         }
     }
 
-    /// Waits for the coordinator's `Go`.
+    /// Waits for the coordinator's next `Go`; each one starts one repeat.
     ///
     /// # Errors
     /// Stopped, when [`CaseContext::abort`] was set; stalled, after `patience`.
@@ -77,14 +77,15 @@ impl CaseContext {
 /// Holds a case until it may start.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    open: Mutex<bool>,
+    /// `Go`s that nobody has used yet.
+    open: Mutex<u32>,
     changed: Condvar,
     pub(crate) abort: Arc<AtomicBool>,
 }
 
 impl Gate {
     pub(crate) fn open(&self) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.changed.notify_all();
     }
 
@@ -99,7 +100,8 @@ impl Gate {
             if self.abort.load(Ordering::Relaxed) {
                 return Err(FailureKind::Stopped);
             }
-            if *open {
+            if *open > 0 {
+                *open -= 1;
                 return Ok(());
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -123,6 +125,7 @@ mod tests {
         let opener = gate.clone();
         let thread = std::thread::spawn(move || opener.open());
         assert_eq!(gate.wait(Duration::from_secs(10)), Ok(()));
+        assert_eq!(gate.wait(Duration::ZERO), Err(FailureKind::Stalled), "one pass for each Go");
         thread.join().unwrap();
         gate.abort();
         assert_eq!(gate.wait(Duration::from_secs(10)), Err(FailureKind::Stopped));

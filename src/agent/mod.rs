@@ -4,6 +4,7 @@
 //! have threads of their own. The process lives as long as its connection: when that closes, or is
 //! silent for too long, everything ends.
 
+pub mod case;
 pub mod case_runner;
 pub mod listen;
 pub mod stdio;

@@ -19,6 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::session::protocol::{Role, SideRepeat};
+use crate::transport::verbs::rc::EndAddress;
 use crate::transport::{Failure, FailureKind, Result};
 
 /// The link between the two ends of a case, used outside the measured windows only.
@@ -41,6 +42,10 @@ pub trait Peer {
 /// said otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
+    /// Where the speaker's queue pairs are, one entry an endpoint.
+    Addresses(Vec<EndAddress>),
+    /// The speaker has connected its queue pairs to the listener's.
+    Connected,
     /// Ready to run this repeat; everything from earlier ones is collected.
     Ready {
         /// From 0.
