@@ -1,6 +1,11 @@
 //! One file per subcommand, named as typed.
 
 pub mod agent;
+pub mod bw;
+pub mod devices;
+pub mod lat;
+pub mod pair;
+pub mod run;
 pub mod softroce;
 
 use clap::CommandFactory;
@@ -49,11 +54,12 @@ impl CommandError {
 /// Runs what was typed.
 pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
     match command {
-        Command::Pair(_) | Command::Lat(_) | Command::Bw(_) | Command::Devices(_) => {
-            Err(CommandError::incomplete("not part of this build yet".into()))
-        }
+        Command::Pair(args) => pair::run(args),
+        Command::Lat(args) => lat::run(args),
+        Command::Bw(args) => bw::run(args),
+        Command::Devices(args) => devices::run(args),
         Command::Softroce(args) => softroce::run(&args.action),
-        Command::Agent(args) => agent::run(args, std::sync::Arc::new(NoCases)),
+        Command::Agent(args) => agent::run(args, std::sync::Arc::new(crate::agent::case::Cases)),
         Command::Completions { shell } => {
             clap_complete::generate(
                 *shell,
@@ -64,23 +70,6 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
             Ok(ExitCode::PASS)
         }
         Command::Man => man(),
-    }
-}
-
-/// Tells facts, runs no case.
-struct NoCases;
-
-impl crate::agent::CaseRunner for NoCases {
-    fn run(&self, prepare: crate::session::protocol::Prepare, context: &crate::agent::CaseContext) {
-        use crate::transport::{Failure, FailureKind};
-        let why = "this build of fabbench runs no cases";
-        let failure = Failure::new(FailureKind::Missing, "prepare", prepare.name, why);
-        context.emit(&crate::session::protocol::ToCoordinator::Failed {
-            case: prepare.case,
-            stage: "prepare".to_owned(),
-            failure,
-            side: Box::default(),
-        });
     }
 }
 

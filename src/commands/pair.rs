@@ -1,0 +1,62 @@
+//! `fabbench pair A B`: the acceptance run of two hosts.
+
+use fabbench_harness::plan::Transport;
+use fabbench_harness::suite::{Overrides, Suite};
+use fabbench_reports::model::NotMeasured;
+
+use super::run::{self, Request, transports};
+use super::{CommandError, ExitCode};
+use crate::cli::PairArgs;
+
+/// Runs the suite between the two hosts.
+pub fn run(args: &PairArgs) -> Result<ExitCode, CommandError> {
+    let suite = suite(&args.suite)?;
+    let overrides = Overrides {
+        duration: args.duration,
+        repeats: args.repeats,
+        transports: transports(&args.transport),
+    };
+    let wants_rdma = overrides.transports.as_ref().is_none_or(|t| t.contains(&Transport::Rc));
+    run::run(&Request {
+        hosts: [&args.a, &args.b],
+        launch: &args.launch,
+        devices: &args.devices,
+        output: &args.output,
+        suite: suite.identity(),
+        wants_rdma,
+        beyond: beyond(),
+        plan: &|scene| {
+            suite.plan(scene, &overrides).map_err(|e| CommandError::usage(e.to_string()))
+        },
+    })
+}
+
+/// The suite of that name, or in that file.
+fn suite(name: &str) -> Result<Suite, CommandError> {
+    let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
+    if Suite::built_in_names().any(|known| known == name) {
+        return Suite::built_in(name).map_err(|e| usage(&e));
+    }
+    if !name.contains(['/', '.']) {
+        return Suite::built_in(name).map_err(|e| usage(&e));
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|e| CommandError::usage(format!("read suite: {name}: {e}")))?;
+    Suite::parse(name, &text).map_err(|e| usage(&e))
+}
+
+/// What an acceptance run should hold and this version does not measure: said, never passed over.
+fn beyond() -> Vec<NotMeasured> {
+    let parts = [
+        ("GPUDirect topology", "PCIe distance of HCAs and GPUs is not examined"),
+        ("message rate", "small messages per second are not measured"),
+        ("all-reduce pattern", "collective traffic is not measured"),
+        ("line rate", "results are not held against what the hardware allows"),
+    ];
+    let entry = |(what, why): (&str, &str)| NotMeasured {
+        what: what.into(),
+        why: format!("{why} by this version of fabbench"),
+        asked: false,
+    };
+    parts.map(entry).into()
+}

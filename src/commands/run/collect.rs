@@ -1,0 +1,375 @@
+//! From what the two ends of each case of a group measured to measurements of a report.
+
+use std::collections::BTreeMap;
+
+use fabbench_harness::plan::{Case, Direction, Op, Test};
+use fabbench_reports::model::{CpuTime, Latency, Measurement, Memory, Method, Path, Rate, Repeat};
+use serde_json::{Value, json};
+
+use crate::measure::histogram::{self, Merged};
+use crate::measure::summary::{self, Window};
+use crate::session::protocol::{SideRepeat, SideResult};
+
+/// One case with its results and the names that the report gives its ends.
+pub struct CaseOutcome<'a> {
+    /// What was asked.
+    pub case: &'a Case,
+    /// Ends by host: `host/dev:port` or `host/netdev` of A and of B.
+    pub ends: [String; 2],
+    /// Host names of A and B, for counters and CPU time.
+    pub hosts: [String; 2],
+    /// Index (0 for A) of the host that initiated.
+    pub initiator: usize,
+    /// Results by host.
+    pub sides: [SideResult; 2],
+    /// Which way it took.
+    pub path: Path,
+    /// Resolution and cost of the initiator's clock, ns.
+    pub clock: (u64, f64),
+}
+
+/// Which host starts the operations of a case: the one whose payload moves, for READ the other.
+pub fn initiator_of(case: &Case) -> usize {
+    match (case.direction, case.op) {
+        (Direction::AToB, Op::Read) => 1,
+        (Direction::BToA, Op::Read) => 0,
+        (Direction::BToA, _) => 1,
+        _ => 0,
+    }
+}
+
+/// Measurements of one group of cases that ran at the same time, one for each direction of each
+/// case. Rates are counted inside the window that all cases of the group have in common.
+pub fn measurements(outcomes: &[CaseOutcome]) -> Vec<Measurement> {
+    let repeats = outcomes.iter().map(|o| o.case.knobs.repeats as usize).max().unwrap_or(0);
+    let common: Vec<Option<Window>> = (0..repeats).map(|r| common_window(outcomes, r)).collect();
+    let mut all: Vec<Measurement> = outcomes.iter().flat_map(|o| one_case(o, &common)).collect();
+    let ids: Vec<String> = all.iter().map(|m| m.id.clone()).collect();
+    for measurement in &mut all {
+        measurement.together_with =
+            ids.iter().filter(|id| **id != measurement.id).cloned().collect();
+    }
+    all
+}
+
+/// Measurements of one case.
+fn one_case(outcome: &CaseOutcome, common: &[Option<Window>]) -> Vec<Measurement> {
+    let case = outcome.case;
+    match case.test {
+        Test::Integrity => directions(case)
+            .iter()
+            .map(|&(from, to)| integrity(outcome, base(outcome, from, to)))
+            .collect(),
+        Test::Latency => {
+            let (from, to) = (outcome.initiator, 1 - outcome.initiator);
+            vec![latency(outcome, base(outcome, from, to))]
+        }
+        Test::Bandwidth | Test::MessageRate => directions(case)
+            .iter()
+            .map(|&(from, to)| bandwidth(outcome, base(outcome, from, to), (from, to), common))
+            .collect(),
+    }
+}
+
+/// (host that the payload leaves, host that it reaches) for each direction of a case.
+fn directions(case: &Case) -> &'static [(usize, usize)] {
+    match case.direction {
+        Direction::AToB => &[(0, 1)],
+        Direction::BToA => &[(1, 0)],
+        Direction::Both => &[(0, 1), (1, 0)],
+    }
+}
+
+/// What every measurement of a case has in common.
+fn base(outcome: &CaseOutcome, from: usize, to: usize) -> Measurement {
+    let case = outcome.case;
+    let both = case.direction == Direction::Both;
+    let arrow = if from == 0 { "a-b" } else { "b-a" };
+    let own = &outcome.sides[outcome.initiator];
+    Measurement {
+        id: if both { format!("{}/{arrow}", case.id) } else { case.id.clone() },
+        test: word(&case.test),
+        transport: word(&case.transport),
+        op: word(&case.op),
+        initiator: outcome.ends[outcome.initiator].clone(),
+        responder: outcome.ends[1 - outcome.initiator].clone(),
+        data_from: outcome.ends[from].clone(),
+        data_to: outcome.ends[to].clone(),
+        bidirectional: both,
+        size_bytes: case.size_bytes,
+        method: method(outcome),
+        path: outcome.path.clone(),
+        memory: Memory {
+            kind: "host".into(),
+            working_set_bytes: own.working_set_bytes,
+            ..Memory::default()
+        },
+        counters: counters(outcome),
+        cpu: cpu(outcome),
+        ..Measurement::default()
+    }
+}
+
+/// Word of a plan's value, as its serialisation spells it.
+pub fn word(value: &impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        _ => String::new(),
+    }
+}
+
+/// The method as asked for and as it took effect.
+fn method(outcome: &CaseOutcome) -> Method {
+    let knobs = &outcome.case.knobs;
+    let effective = &outcome.sides[outcome.initiator].effective;
+    let number = |name: &str, asked: u32| {
+        effective.get(name).and_then(Value::as_u64).map_or(asked, |n| n as u32)
+    };
+    let timed = outcome.case.test != Test::Integrity;
+    Method {
+        qps: number("qps", knobs.qps),
+        threads: number("threads", knobs.threads),
+        tx_depth: number("tx_depth", knobs.tx_depth),
+        rx_depth: number("rx_depth", 0),
+        inline: number("inline", 0),
+        signal_every: number("signal_every", knobs.signal_every),
+        polling: "busy".into(),
+        arrival: effective.get("arrival").and_then(Value::as_str).unwrap_or_default().into(),
+        warmup_ns: if timed { knobs.warmup_ns } else { 0 },
+        window_ns: if timed { knobs.window_ns } else { 0 },
+        interval_ns: if timed { knobs.interval_ns } else { 0 },
+        clock_resolution_ns: outcome.clock.0,
+        clock_cost_ns: outcome.clock.1,
+        requested: requested(outcome.case),
+        effective: effective.clone(),
+    }
+}
+
+/// Knobs as asked for.
+fn requested(case: &Case) -> BTreeMap<String, Value> {
+    let k = &case.knobs;
+    let mut map = BTreeMap::from([
+        ("qps".to_string(), json!(k.qps)),
+        ("threads".to_string(), json!(k.threads)),
+        ("tx_depth".to_string(), json!(k.tx_depth)),
+        ("rx_depth".to_string(), json!(k.rx_depth)),
+        ("inline".to_string(), k.inline.map_or(json!("auto"), |n| json!(n))),
+        ("signal_every".to_string(), json!(k.signal_every)),
+        ("repeats".to_string(), json!(k.repeats)),
+    ]);
+    if let Some(rounds) = k.rounds {
+        map.insert("rounds".into(), json!(rounds));
+    }
+    if case.test == Test::Integrity {
+        map.insert("volume_bytes".into(), json!(k.volume_bytes));
+    }
+    map
+}
+
+/// Counter deltas of both ends under the hosts' names; only those that changed.
+fn counters(outcome: &CaseOutcome) -> BTreeMap<String, i64> {
+    let mut all = BTreeMap::new();
+    for (host, side) in outcome.hosts.iter().zip(&outcome.sides) {
+        for (name, &delta) in side.counters.iter().filter(|(_, delta)| **delta != 0) {
+            all.insert(format!("{host}/{name}"), delta);
+        }
+    }
+    all
+}
+
+/// CPU time of both ends.
+fn cpu(outcome: &CaseOutcome) -> BTreeMap<String, CpuTime> {
+    outcome
+        .hosts
+        .iter()
+        .zip(&outcome.sides)
+        .filter(|(_, side)| side.cpu_ns != (0, 0))
+        .map(|(host, side)| {
+            let (user_ns, system_ns) = side.cpu_ns;
+            (host.clone(), CpuTime { user_ns, system_ns })
+        })
+        .collect()
+}
+
+/// What the receiver of one direction found in its data. READ is compared by the initiator.
+fn integrity(outcome: &CaseOutcome, mut measurement: Measurement) -> Measurement {
+    let to =
+        usize::from(measurement.data_to == outcome.ends[1] && outcome.ends[0] != outcome.ends[1]);
+    let to = if outcome.ends[0] == outcome.ends[1] {
+        receiver_of(outcome.case, &measurement)
+    } else {
+        to
+    };
+    let Some(found) = &outcome.sides[to].integrity else { return measurement };
+    measurement.bytes_verified = found.bytes_verified;
+    measurement.bytes_wrong = found.bytes_wrong + found.guard_bytes_wrong;
+    measurement.messages_lost = found.dropped;
+    let parts = [
+        (found.dropped, "dropped"),
+        (found.repeated, "repeated"),
+        (found.misplaced, "misplaced"),
+        (found.corrupted, "corrupted"),
+    ];
+    let words: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} of {} chunks {what}", found.chunks))
+        .chain(
+            (found.guard_bytes_wrong > 0)
+                .then(|| format!("{} guard bytes overwritten", found.guard_bytes_wrong)),
+        )
+        .chain((!found.first_wrong.is_empty()).then(|| format!("first: {}", found.first_wrong)))
+        .collect();
+    measurement.data_errors = words.join("; ");
+    measurement
+}
+
+/// Host that receives, for a case whose two ends have one name (loopback of a port with itself).
+fn receiver_of(case: &Case, measurement: &Measurement) -> usize {
+    match case.direction {
+        Direction::AToB => 1,
+        Direction::BToA => 0,
+        Direction::Both => usize::from(measurement.id.ends_with("/a-b")),
+    }
+}
+
+/// Latency of all repeats, measured by the initiator.
+fn latency(outcome: &CaseOutcome, mut measurement: Measurement) -> Measurement {
+    let mut merged = Merged::default();
+    for repeat in &outcome.sides[outcome.initiator].repeats {
+        let (Some(encoded), Some(exact)) = (&repeat.histogram, &repeat.exact) else { continue };
+        // A damaged histogram is no result: the repeat is left out, and the count shows it.
+        let Ok(summary) = histogram::latency(encoded, exact) else { continue };
+        if merged.add(encoded, exact).is_ok() {
+            measurement.repeats.push(latency_repeat(repeat, summary));
+        }
+    }
+    measurement.latency_ns = merged.latency();
+    measurement.histogram = measurement.latency_ns.map(|_| merged.encoded());
+    measurement.is_half_rtt = Some(matches!(outcome.case.op, Op::Send | Op::Write));
+    measurement
+}
+
+/// One repeat of a latency case.
+fn latency_repeat(repeat: &SideRepeat, latency_ns: Option<Latency>) -> Repeat {
+    Repeat {
+        messages_sent: repeat.messages_sent,
+        messages_received: repeat.messages_received,
+        window_ns: repeat.window_ns,
+        longest_gap_ns: repeat.longest_gap_ns,
+        latency_ns,
+        ..Repeat::default()
+    }
+}
+
+/// Bandwidth of one direction, by the receiver's count. READ has no arrival at the responder: its
+/// initiator finishes what it receives, and counts both.
+fn bandwidth(
+    outcome: &CaseOutcome,
+    mut measurement: Measurement,
+    (from, to): (usize, usize),
+    common: &[Option<Window>],
+) -> Measurement {
+    let read = outcome.case.op == Op::Read;
+    let sender = if read { to } else { from };
+    let bits = outcome.case.size_bytes as f64 * 8.0;
+    let mut message_rates = Vec::new();
+    let mut interval_rates = Vec::new();
+    for (r, received) in outcome.sides[to].repeats.iter().enumerate() {
+        let Some(sent) = outcome.sides[sender].repeats.get(r) else { break };
+        let series = if read { &received.sent_series } else { &received.received_series };
+        let shift = clock_shift(outcome, to, r);
+        let window = common.get(r).copied().flatten().map(|w| w.shifted_back(shift));
+        let rates = rates_inside(series, received, outcome.case.knobs.interval_ns, window);
+        let per_s = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+        measurement.repeats.push(Repeat {
+            sent_bps: Some(summary::per_second(
+                sent.sent_series.iter().sum(),
+                bits,
+                sent.window_ns,
+            )),
+            received_bps: Some(per_s * bits),
+            messages_sent: sent.messages_sent,
+            messages_received: if read { sent.messages_sent } else { received.messages_received },
+            window_ns: rates.len() as u64 * outcome.case.knobs.interval_ns,
+            skew_ns: skew(outcome, r),
+            intervals_bps: rates.iter().map(|n| n * bits).collect(),
+            longest_gap_ns: received.longest_gap_ns,
+            ..Repeat::default()
+        });
+        message_rates.push(per_s);
+        interval_rates.extend(rates);
+    }
+    let lost = |r: &Repeat| r.messages_sent.saturating_sub(r.messages_received);
+    measurement.messages_lost = measurement.repeats.iter().map(lost).sum();
+    measurement.messages_per_s = summary::rate(&message_rates, interval_rates);
+    measurement.goodput_bps = measurement.messages_per_s.map(|rate| scaled(rate, bits));
+    measurement
+}
+
+/// Messages per second in each interval of the receiver's series that lies inside `window` (all of
+/// them without one; times on the receiver's clock).
+fn rates_inside(
+    series: &[u64],
+    received: &SideRepeat,
+    interval_ns: u64,
+    window: Option<Window>,
+) -> Vec<f64> {
+    let start = |i: usize| received.window_start_ns + i as u64 * interval_ns;
+    // Half an interval of tolerance: the windows of one group begin within milliseconds.
+    let tolerance = interval_ns / 2;
+    let inside = |i: usize| {
+        window.is_none_or(|w| {
+            start(i) + tolerance >= w.start_ns && start(i) + interval_ns <= w.end_ns() + tolerance
+        })
+    };
+    let chosen: Vec<u64> = (0..series.len()).filter(|&i| inside(i)).map(|i| series[i]).collect();
+    summary::interval_rates(&chosen, 1.0, interval_ns)
+}
+
+/// A rate in another unit.
+fn scaled(rate: Rate, factor: f64) -> Rate {
+    Rate {
+        median: rate.median * factor,
+        min: rate.min * factor,
+        max: rate.max * factor,
+        spread: rate.spread,
+        min_window: rate.min_window * factor,
+    }
+}
+
+/// What to add to a time of `host`'s clock to get host A's, in repeat `r` of this case.
+fn clock_shift(outcome: &CaseOutcome, host: usize, r: usize) -> i64 {
+    let offset = outcome.sides[outcome.initiator].repeats.get(r).map_or(0, |x| x.clock_offset_ns);
+    // The initiator estimated responder − initiator.
+    match (host, outcome.initiator) {
+        (1, 0) => -offset,
+        (1, 1) => offset,
+        _ => 0,
+    }
+}
+
+/// Distance of the two ends' windows in repeat `r`.
+fn skew(outcome: &CaseOutcome, r: usize) -> u64 {
+    let start = |host: usize| {
+        let at = outcome.sides[host].repeats.get(r)?.window_start_ns;
+        Some(at as i64 + clock_shift(outcome, host, r))
+    };
+    match (start(0), start(1)) {
+        (Some(a), Some(b)) => a.abs_diff(b),
+        _ => 0,
+    }
+}
+
+/// The window that all cases share in repeat `r`, on host A's clock; none when they have none in
+/// common.
+fn common_window(outcomes: &[CaseOutcome], r: usize) -> Option<Window> {
+    let windows = outcomes.iter().flat_map(|o| {
+        (0..2).filter_map(move |host| {
+            let repeat = o.sides[host].repeats.get(r)?;
+            let own = Window { start_ns: repeat.window_start_ns, len_ns: repeat.window_ns };
+            Some(own.shifted_back(-clock_shift(o, host, r)))
+        })
+    });
+    windows.map(Some).reduce(|a, b| a?.intersect(&b?)).flatten()
+}

@@ -1,0 +1,562 @@
+//! What `pair`, `lat` and `bw` have in common: from hosts as typed to a report and an exit code.
+
+pub mod collect;
+pub mod group;
+pub mod outputs;
+pub mod paths;
+pub mod progress;
+pub mod single;
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use fabbench_harness::plan::{Case, Group, Transport};
+use fabbench_harness::rails::{
+    DeviceFilter, PairRail, Party, RailError, RailMap, Selection, match_rails, parse_map,
+};
+use fabbench_harness::snapshot::HostFacts;
+use fabbench_harness::suite::{Plan, RailTraits, Scene, tcp_streams};
+use fabbench_harness::{checks, facts, verdict};
+use fabbench_reports::model::{
+    Check, Host, Measurement, Named, NotMeasured, Report, SCHEMA, Status, Tool, Verdict,
+};
+use fabbench_reports::text;
+
+use super::{CommandError, ExitCode};
+use crate::cli::{Color, DeviceArgs, FailOn, LaunchArgs, OutputArgs};
+use crate::session::protocol::{CaseId, Prepare, Role};
+use crate::session::token;
+use crate::session::{HostFailure, HostSpec, Interrupt, Launch, Session, parse_hosts};
+use collect::CaseOutcome;
+use group::{CaseEnd, Preparer};
+use outputs::Outputs;
+use paths::Paths;
+use progress::Progress;
+
+/// Failures on one rail after which its other cases are not tried any more.
+const RAIL_PATIENCE: u32 = 2;
+
+/// What a command asks to be measured between two hosts.
+pub struct Request<'a> {
+    /// Hosts as typed.
+    pub hosts: [&'a str; 2],
+    /// How they are reached.
+    pub launch: &'a LaunchArgs,
+    /// Devices and paths.
+    pub devices: &'a DeviceArgs,
+    /// Where results go.
+    pub output: &'a OutputArgs,
+    /// Name and hash of what is run.
+    pub suite: Named,
+    /// Verbs transports are wanted.
+    pub wants_rdma: bool,
+    /// What this command never measures, for the report's list.
+    pub beyond: Vec<NotMeasured>,
+    /// From what is there to cases.
+    pub plan: &'a dyn Fn(&Scene) -> Result<Plan, CommandError>,
+}
+
+/// Runs the request to its end.
+pub fn run(request: &Request) -> Result<ExitCode, CommandError> {
+    let specs = parse_hosts(&request.hosts).map_err(|e| CommandError::usage(e.to_string()))?;
+    let selection = selection(request.devices)?;
+    let outputs = Outputs::prepare(request.output)?;
+    let launch = launch(request.launch, request.output.verbose)?;
+    let interrupt = install_interrupt()?;
+    let started = now();
+    let mut session = start(&specs, &launch, &interrupt)?;
+    let facts = all_facts(&mut session, &interrupt)?;
+    let site = Site::new(&specs, [&facts[0], &facts[1]], request, &selection)?;
+    let mut campaign = Campaign::new(&site, request, session, outputs, started)?;
+    campaign.measure(&interrupt);
+    campaign.finish(&interrupt)
+}
+
+/// Starts watching Ctrl-C.
+pub fn install_interrupt() -> Result<Interrupt, CommandError> {
+    Interrupt::install().map_err(|e| CommandError::incomplete(format!("watch signals: {e}")))
+}
+
+/// How agents are started, from what was typed.
+pub fn launch(args: &LaunchArgs, verbose: u8) -> Result<Launch, CommandError> {
+    Launch::from_args(args, verbose > 0, Arc::new(|line: &str| eprintln!("{line}")))
+        .map_err(CommandError::usage)
+}
+
+/// Starts the agents; the failures of all hosts in one message.
+pub fn start(
+    specs: &[HostSpec],
+    launch: &Launch,
+    interrupt: &Interrupt,
+) -> Result<Session, CommandError> {
+    Session::start(specs, launch, interrupt).map_err(|failures| start_error(failures, interrupt))
+}
+
+/// Facts of all hosts; the failures of all of them in one message.
+pub fn all_facts(
+    session: &mut Session,
+    interrupt: &Interrupt,
+) -> Result<Vec<HostFacts>, CommandError> {
+    let (facts, failures): (Vec<_>, Vec<_>) = session.facts().into_iter().partition(Result::is_ok);
+    if failures.is_empty() {
+        return Ok(facts.into_iter().flatten().collect());
+    }
+    Err(start_error(failures.into_iter().filter_map(Result::err).collect(), interrupt))
+}
+
+/// Why agents could not be started or asked.
+fn start_error(failures: Vec<HostFailure>, interrupt: &Interrupt) -> CommandError {
+    if interrupt.is_set() {
+        return CommandError { message: "interrupted".into(), code: ExitCode::INTERRUPTED };
+    }
+    let lines: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    CommandError::incomplete(lines.join("\nfabbench: "))
+}
+
+/// RFC 3339 now, to the second.
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// Device filters and the rail map as typed.
+fn selection(args: &DeviceArgs) -> Result<Selection, CommandError> {
+    let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
+    let filter = |own: &[String]| -> Result<Option<DeviceFilter>, CommandError> {
+        let list = if own.is_empty() { &args.device } else { own };
+        if list.is_empty() {
+            return Ok(None);
+        }
+        list.join(",").parse().map(Some).map_err(|e| usage(&e))
+    };
+    let map = match &args.rails {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|e| CommandError::usage(format!("read rails: {}: {e}", path.display())))?;
+            let map = parse_map(&text)
+                .map_err(|e| CommandError::usage(format!("rails: {}: {e}", path.display())))?;
+            Some(map)
+        }
+        None => None,
+    };
+    if let Some(mtu) = args.mtu.filter(|mtu| ![256, 512, 1024, 2048, 4096].contains(mtu)) {
+        return Err(CommandError::usage(format!(
+            "--mtu {mtu}: a path MTU is 256, 512, 1024, 2048 or 4096 bytes"
+        )));
+    }
+    Ok(Selection {
+        devices_a: filter(&args.device_a)?,
+        devices_b: filter(&args.device_b)?,
+        map,
+        gid_index_a: args.gid_index,
+        gid_index_b: args.gid_index,
+        mtu: args.mtu,
+        declared_bps: None,
+    })
+}
+
+/// The two hosts and what lies between them.
+struct Site<'a> {
+    names: [&'a str; 2],
+    facts: [&'a HostFacts; 2],
+    data_addresses: [Option<std::net::IpAddr>; 2],
+    hosts: [Host; 2],
+    map: RailMap,
+}
+
+impl<'a> Site<'a> {
+    /// Interprets the facts and lays the rails (none where RDMA is not wanted).
+    fn new(
+        specs: &'a [HostSpec],
+        facts: [&'a HostFacts; 2],
+        request: &Request,
+        selection: &Selection,
+    ) -> Result<Self, CommandError> {
+        let names = [specs[0].name.as_str(), specs[1].name.as_str()];
+        let hosts = [0, 1].map(|i| facts::host(names[i], facts[i]));
+        let data_addresses = [specs[0].data_address, specs[1].data_address];
+        let party =
+            |i: usize| Party { facts: facts[i], host: &hosts[i], data_address: data_addresses[i] };
+        let map = match match_rails(&party(0), &party(1), selection) {
+            Ok(map) => map,
+            // A device that was named and is not there is wrong usage, unless nothing is there.
+            Err(error) if request.wants_rdma && has_devices(&hosts, &error) => {
+                return Err(CommandError::usage(error.to_string()));
+            }
+            Err(_) => RailMap::default(),
+        };
+        Ok(Site { names, facts, data_addresses, hosts, map })
+    }
+
+    /// One of the hosts, for the harness.
+    fn party(&self, i: usize) -> Party<'_> {
+        Party { facts: self.facts[i], host: &self.hosts[i], data_address: self.data_addresses[i] }
+    }
+
+    /// Checks of both hosts and their rails; none where RDMA is not wanted.
+    fn checks(&self, wanted: bool, locked_bytes: u64) -> Vec<Check> {
+        let [a, b] = [self.party(0), self.party(1)];
+        if wanted { checks::pair_checks(&a, &b, &self.map, locked_bytes) } else { Vec::new() }
+    }
+}
+
+/// Whether the host that the error is about has any device at all.
+fn has_devices(hosts: &[Host; 2], error: &RailError) -> bool {
+    match error {
+        RailError::Absent { host, .. } => {
+            hosts.iter().any(|h| h.name == *host && !h.devices.is_empty())
+        }
+        RailError::NothingExcluded { .. } => hosts.iter().any(|h| !h.devices.is_empty()),
+    }
+}
+
+/// A run under way.
+struct Campaign<'a> {
+    site: &'a Site<'a>,
+    request: &'a Request<'a>,
+    session: Session,
+    outputs: Outputs,
+    started: String,
+    plan: Plan,
+    rails: Vec<PairRail>,
+    progress: Progress,
+    measurements: Vec<Measurement>,
+    not_measured: Vec<NotMeasured>,
+    complete: bool,
+    next_id: CaseId,
+    failures_on_rail: Vec<u32>,
+    locked_bytes: u64,
+}
+
+impl<'a> Campaign<'a> {
+    /// Plans the cases and says what is going to happen.
+    fn new(
+        site: &'a Site<'a>,
+        request: &'a Request<'a>,
+        session: Session,
+        outputs: Outputs,
+        started: String,
+    ) -> Result<Self, CommandError> {
+        let rails = site.map.rails.clone();
+        let same = facts::same_machine(site.facts[0], site.facts[1]);
+        let scene = Scene {
+            rails: rails.iter().map(RailTraits::from).collect(),
+            tcp_streams: tcp_streams(site.facts[0], site.facts[1], same),
+        };
+        let plan = (request.plan)(&scene)?;
+        let cases = plan.groups.iter().map(|group| group.cases.len()).sum();
+        let silent = request.output.quiet;
+        let estimate = Duration::from_secs_f64(plan.estimated_seconds.clamp(0.0, 1e6));
+        let mut progress = Progress::new(cases, estimate, silent);
+        let mut not_measured = Vec::new();
+        if request.wants_rdma {
+            not_measured.extend(site.map.no_rdma(&site.party(0), &site.party(1)));
+            not_measured.extend(site.map.not_measured());
+        }
+        announce(&mut progress, &rails, &plan, &not_measured);
+        Ok(Campaign {
+            site,
+            request,
+            session,
+            outputs,
+            started,
+            failures_on_rail: vec![0; rails.len()],
+            locked_bytes: checks::least_locked_bytes(&plan.groups),
+            plan,
+            rails,
+            progress,
+            measurements: Vec::new(),
+            not_measured,
+            complete: true,
+            next_id: 1,
+        })
+    }
+
+    /// Runs all groups; ends early when an agent is gone or the user interrupts.
+    fn measure(&mut self, interrupt: &Interrupt) {
+        let groups = std::mem::take(&mut self.plan.groups);
+        for group in &groups {
+            if let Some(why) = self.hopeless(group, interrupt) {
+                for case in &group.cases {
+                    self.give_up(case, &why);
+                }
+                continue;
+            }
+            self.progress.now(&group.title);
+            self.run_group(group);
+        }
+        self.progress.clear();
+    }
+
+    /// Why a group cannot be measured any more.
+    fn hopeless(&mut self, group: &Group, interrupt: &Interrupt) -> Option<String> {
+        if interrupt.is_set() {
+            self.complete = false;
+            return Some("interrupted before it".into());
+        }
+        if let Some(host) = (0..2).find(|&host| self.session.is_lost(host)) {
+            return Some(format!("the agent on {} is gone", self.site.names[host]));
+        }
+        let rail = group
+            .cases
+            .iter()
+            .filter_map(|c| c.rail)
+            .find(|&r| self.failures_on_rail.get(r).is_some_and(|&n| n >= RAIL_PATIENCE))?;
+        Some(format!("{} failed {RAIL_PATIENCE} times before", self.rails[rail].name))
+    }
+
+    /// Runs a group, keeps what it measured, tells what it could not.
+    fn run_group(&mut self, group: &Group) {
+        let site = self.site;
+        self.session.set_stage(&group.title);
+        let rails = self.rails.clone();
+        let paths = self.paths(&rails);
+        let mut preparer = Tickets { paths: &paths };
+        let progress = &mut self.progress;
+        let title = &group.title;
+        let mut between = |done: u32, all: u32| {
+            progress.now(&format!("{title}, repeat {} of {all}", done + 1));
+        };
+        let ends = group::run(&self.session, group, self.next_id, &mut preparer, &mut between);
+        self.next_id += group.cases.len() as CaseId;
+        let outcomes: Vec<CaseOutcome> = group
+            .cases
+            .iter()
+            .zip(&ends)
+            .map(|(case, end)| outcome(case, end, site, &paths))
+            .collect();
+        let measured: Vec<Measurement> = collect::measurements(&outcomes)
+            .into_iter()
+            .filter(|m| !m.repeats.is_empty() || m.bytes_verified > 0)
+            .collect();
+        for (case, end) in group.cases.iter().zip(&ends) {
+            self.note_trouble(case, end);
+        }
+        for measurement in measured {
+            self.outputs.note(&measurement);
+            let line = text::result_line(&measurement, &site.names);
+            self.progress.result(&line);
+            self.measurements.push(measurement);
+        }
+        self.progress.cases_over(group.cases.len());
+    }
+
+    /// Keeps why a case did not end well.
+    fn note_trouble(&mut self, case: &Case, end: &CaseEnd) {
+        let Some(trouble) = &end.trouble else { return };
+        if let Some(count) = case.rail.and_then(|r| self.failures_on_rail.get_mut(r)) {
+            *count += 1;
+        }
+        let host = self.site.names[trouble.host];
+        let why = format!("{host}: stage {}: {}", trouble.stage, trouble.failure);
+        self.give_up(case, &why);
+    }
+
+    /// A case that was asked for and has no (whole) result.
+    fn give_up(&mut self, case: &Case, why: &str) {
+        self.progress.warn(&format!("{}: {why}", case.id));
+        self.not_measured.push(NotMeasured { what: case.id.clone(), why: why.into(), asked: true });
+    }
+
+    /// Ways between the two hosts.
+    fn paths<'p>(&self, rails: &'p [PairRail]) -> Paths<'p>
+    where
+        'a: 'p,
+    {
+        Paths {
+            facts: self.site.facts,
+            names: self.site.names,
+            data_addresses: self.site.data_addresses,
+            rails,
+            service: (self.request.devices.sl, self.request.devices.traffic_class),
+        }
+    }
+
+    /// Ends the agents, judges, writes and prints.
+    fn finish(mut self, interrupt: &Interrupt) -> Result<ExitCode, CommandError> {
+        self.progress.clear();
+        let interrupted = interrupt.is_set();
+        let session = self.session;
+        for line in session.close() {
+            eprintln!("fabbench: {line}");
+        }
+        let mut report = Report {
+            schema: SCHEMA.into(),
+            tool: Tool { version: crate::VERSION.into(), commit: crate::COMMIT.into() },
+            command: std::env::args().collect(),
+            suite: self.request.suite.clone(),
+            profile: Named { name: String::new(), hash: String::new() },
+            started: self.started,
+            finished: now(),
+            complete: self.complete && !interrupted,
+            simulated: self.rails.iter().any(|r| r.a.soft || r.b.soft),
+            hosts: self.site.hosts.to_vec(),
+            rails: report_rails(&self.rails, &self.measurements),
+            checks: self.site.checks(self.request.wants_rdma, self.locked_bytes),
+            topology: Vec::new(),
+            measurements: self.measurements,
+            not_measured: [self.not_measured, self.request.beyond.clone()].concat(),
+            diagnosis: Vec::new(),
+            verdict: unjudged(),
+        };
+        verdict::judge(&mut report);
+        let output = self.request.output;
+        let json_on_stdout = self.outputs.json_on_stdout();
+        let written = self.outputs.complete(&report);
+        print(&report, output, json_on_stdout)?;
+        written?;
+        if interrupted {
+            return Ok(ExitCode::INTERRUPTED);
+        }
+        Ok(exit_code(&report, &output.fail_on))
+    }
+}
+
+/// The verdict of a report that nobody has judged yet.
+fn unjudged() -> Verdict {
+    Verdict {
+        status: Status::Unknown,
+        function: Status::Unknown,
+        performance: Status::Unknown,
+        reasons: Vec::new(),
+        next: Vec::new(),
+    }
+}
+
+/// Exit code of a judged report.
+fn exit_code(report: &Report, fail_on: &[FailOn]) -> ExitCode {
+    let fail_on = verdict::FailOn {
+        warn: fail_on.contains(&FailOn::Warn),
+        unjudged: fail_on.contains(&FailOn::Unjudged),
+    };
+    ExitCode(verdict::exit_code(report, fail_on))
+}
+
+/// Says which hosts, which rails and for how long.
+fn announce(progress: &mut Progress, rails: &[PairRail], plan: &Plan, missing: &[NotMeasured]) {
+    for rail in rails {
+        progress.say(&format!(
+            "{}: {} <-> {}, {}, MTU {} ({})",
+            rail.name,
+            rail.a.label,
+            rail.b.label,
+            rail.gids.type_words(),
+            rail.mtu.bytes,
+            rail.why
+        ));
+        for warning in &rail.warnings {
+            progress.warn(&format!("{}: {warning}", rail.name));
+        }
+    }
+    for item in missing {
+        let text = format!("{} is not measured: {}", item.what, item.why);
+        if item.asked { progress.warn(&text) } else { progress.say(&text) }
+    }
+    for note in &plan.notes {
+        progress.say(note);
+    }
+    progress.say(&format!("measuring, about {:.0} s", plan.estimated_seconds.ceil()));
+}
+
+/// Rails of the report; proved is one over which verified data or messages went.
+fn report_rails(
+    rails: &[PairRail],
+    measurements: &[Measurement],
+) -> Vec<fabbench_reports::model::Rail> {
+    let proved = |rail: &PairRail| {
+        measurements.iter().any(|m| m.path.rail == rail.name && m.transport == "rc")
+    };
+    rails.iter().map(|rail| rail.report(proved(rail))).collect()
+}
+
+/// A case with its results and names.
+fn outcome<'c>(case: &'c Case, end: &CaseEnd, site: &Site, paths: &Paths) -> CaseOutcome<'c> {
+    let calls = &site.facts[end.initiator].calls;
+    CaseOutcome {
+        case,
+        ends: [paths.end(case, 0), paths.end(case, 1)],
+        hosts: site.names.map(str::to_owned),
+        initiator: end.initiator,
+        sides: end.sides.clone(),
+        path: paths.describe(case),
+        clock: (calls.clock_resolution_ns, calls.clock_cost_ns),
+    }
+}
+
+/// Fills in ways, addresses and tokens.
+struct Tickets<'p> {
+    paths: &'p Paths<'p>,
+}
+
+impl Preparer for Tickets<'_> {
+    fn prepare(&mut self, id: CaseId, case: &Case, host: usize, role: Role) -> Prepare {
+        let both = case.direction == fabbench_harness::plan::Direction::Both;
+        let initiator = role == Role::Initiator;
+        Prepare {
+            case: id,
+            name: case.id.clone(),
+            role,
+            test: case.test,
+            transport: case.transport,
+            op: case.op,
+            size_bytes: case.size_bytes,
+            sends: both || initiator,
+            receives: both || !initiator,
+            knobs: case.knobs.clone(),
+            port: self.paths.port(case, host),
+            addresses: if initiator { Vec::new() } else { self.paths.listen(case, host) },
+            bind: if initiator { self.paths.bind(case, host) } else { Vec::new() },
+            token: token::Token::random().unwrap_or_default(),
+        }
+    }
+}
+
+/// Prints what a person, or a script with bare `--json`, reads on stdout.
+fn print(report: &Report, output: &OutputArgs, json: bool) -> Result<(), CommandError> {
+    let text = if json {
+        fabbench_reports::json::write(report)
+            .map_err(|e| CommandError::incomplete(format!("write report: stdout: {e}")))?
+    } else if output.quiet {
+        text::report_line(report)
+    } else {
+        text::report(report, &text_options(output))
+    };
+    print_page(text.trim_end())
+}
+
+/// Prints a page on stdout. A reader that went away (head, less) has seen enough.
+pub fn print_page(page: &str) -> Result<(), CommandError> {
+    let mut stdout = std::io::stdout().lock();
+    match writeln!(stdout, "{page}").and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(CommandError::incomplete(format!("write results: stdout: {e}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How text looks on this stdout.
+pub fn text_options(output: &OutputArgs) -> text::Options {
+    let terminal = std::io::stdout().is_terminal();
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let color = match output.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => terminal && !no_color,
+    };
+    let width = if terminal { progress::terminal_width() } else { 100 };
+    text::Options { width, color, explain: output.explain }
+}
+
+/// Transports wanted, from those typed: none typed means all.
+pub fn transports(typed: &[crate::cli::TransportArg]) -> Option<Vec<Transport>> {
+    use crate::cli::TransportArg::{Rc, Rdma, Tcp};
+    if typed.is_empty() {
+        return None;
+    }
+    let one = |t: &crate::cli::TransportArg| match t {
+        Rdma | Rc => Transport::Rc,
+        Tcp => Transport::Tcp,
+    };
+    Some(typed.iter().map(one).collect())
+}

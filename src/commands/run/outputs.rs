@@ -1,0 +1,191 @@
+//! Where results go: checked before the run, written as they come, completed at the end.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use fabbench_reports::model::{Measurement, Report};
+use fabbench_reports::text::{self, Options};
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+use crate::cli::OutputArgs;
+use crate::commands::CommandError;
+
+/// Open targets of one run.
+pub struct Outputs {
+    files: Vec<Target>,
+    json_on_stdout: bool,
+    journal: Option<Journal>,
+}
+
+/// A file that appears under its name when it is complete.
+struct Target {
+    path: PathBuf,
+    form: Form,
+    temporary: NamedTempFile,
+}
+
+/// What a target holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    Text,
+}
+
+/// Measurements so far, one JSON document a line.
+struct Journal {
+    path: PathBuf,
+    file: File,
+    keep: bool,
+    failed: bool,
+}
+
+impl Outputs {
+    /// Creates directories and temporary files next to every target, so that an unwritable path is
+    /// told before anything is measured.
+    pub fn prepare(args: &OutputArgs) -> Result<Outputs, CommandError> {
+        let mut wanted: Vec<(PathBuf, Form)> = Vec::new();
+        let mut journal = None;
+        let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
+        if let (Some(path), false) = (&args.json, json_on_stdout) {
+            refuse_directory(path)?;
+            wanted.push((path.clone(), Form::Json));
+            journal = Some((sibling(path, ".journal.jsonl"), false));
+        }
+        if let Some(dir) = &args.out {
+            fs::create_dir_all(dir).map_err(|e| unwritable("create directory", dir, &e))?;
+            wanted.push((dir.join("report.json"), Form::Json));
+            wanted.push((dir.join("report.txt"), Form::Text));
+            journal = Some((dir.join("journal.jsonl"), true));
+        }
+        let files = wanted
+            .into_iter()
+            .map(|(path, form)| Ok(Target { temporary: temporary(&path)?, path, form }))
+            .collect::<Result<_, CommandError>>()?;
+        let journal = journal.map(|(path, keep)| Journal::create(path, keep)).transpose()?;
+        Ok(Outputs { files, json_on_stdout, journal })
+    }
+
+    /// True when stdout must hold the JSON report and nothing else.
+    pub fn json_on_stdout(&self) -> bool {
+        self.json_on_stdout
+    }
+
+    /// Appends a measurement to the journal. A full disk is told once and does not end the run.
+    pub fn note(&mut self, measurement: &Measurement) {
+        if let Some(journal) = &mut self.journal {
+            journal.append(measurement);
+        }
+    }
+
+    /// Writes every target under a temporary name and renames it; the journal of a single JSON
+    /// file is removed once that file is complete.
+    pub fn complete(mut self, report: &Report) -> Result<(), CommandError> {
+        let mut first_error = None;
+        for target in self.files.drain(..) {
+            if let Err(error) = target.write(report) {
+                first_error.get_or_insert(error);
+            }
+        }
+        match (first_error, self.journal) {
+            (None, Some(journal)) if !journal.keep => {
+                let _ = fs::remove_file(&journal.path);
+                Ok(())
+            }
+            (None, _) => Ok(()),
+            (Some(error), Some(journal)) if !journal.failed => {
+                let path = journal.path.display();
+                Err(CommandError::incomplete(format!("{error}; the measurements are in {path}")))
+            }
+            (Some(error), _) => Err(error),
+        }
+    }
+}
+
+impl Target {
+    /// Renders, writes, renames.
+    fn write(mut self, report: &Report) -> Result<(), CommandError> {
+        let text = match self.form {
+            Form::Json => fabbench_reports::json::write(report)
+                .map_err(|e| CommandError::incomplete(format!("write report: {e}")))?,
+            Form::Text => text::report(report, &Options { explain: true, ..Options::default() }),
+        };
+        let path = self.path;
+        let file = self.temporary.as_file_mut();
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
+            CommandError::incomplete(format!("write report: {}: {e}", path.display()))
+        })?;
+        self.temporary.persist(&path).map_err(|e| {
+            CommandError::incomplete(format!("rename report: {}: {}", path.display(), e.error))
+        })?;
+        Ok(())
+    }
+}
+
+impl Journal {
+    /// Starts an empty journal.
+    fn create(path: PathBuf, keep: bool) -> Result<Journal, CommandError> {
+        let file = OpenOptions::new()
+            .create(true)
+            .write(true)
+            .truncate(true)
+            .open(&path)
+            .map_err(|e| unwritable("create journal", &path, &e))?;
+        Ok(Journal { path, file, keep, failed: false })
+    }
+
+    /// Appends one document as a line.
+    fn append(&mut self, document: &impl Serialize) {
+        let Ok(mut line) = serde_json::to_string(document) else { return };
+        line.push('\n');
+        if let (Err(error), false) = (self.file.write_all(line.as_bytes()), self.failed) {
+            self.failed = true;
+            eprintln!(
+                "fabbench: append to journal: {}: {error}; measuring goes on, make room before the \
+                 report is written",
+                self.path.display()
+            );
+        }
+    }
+}
+
+/// A temporary file beside `path`, readable like a file that the user's own shell makes.
+fn temporary(path: &Path) -> Result<NamedTempFile, CommandError> {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    tempfile::Builder::new()
+        .prefix(".fabbench-")
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(dir)
+        .map_err(|e| unwritable("create report", path, &e))
+}
+
+/// `path` with something added to its name.
+fn sibling(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// A directory cannot become a report.
+fn refuse_directory(path: &Path) -> Result<(), CommandError> {
+    if path.is_dir() {
+        return Err(CommandError::usage(format!(
+            "--json={}: is a directory; name a file, or use --out for a directory",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Told before the run.
+fn unwritable(operation: &str, path: &Path, error: &std::io::Error) -> CommandError {
+    CommandError::usage(format!(
+        "{operation}: {}: {error}; nothing was measured: choose a path that can be written",
+        path.display()
+    ))
+}

@@ -1,0 +1,171 @@
+//! `lat` and `bw`: one case with every knob, on every rail alone.
+
+use fabbench_harness::plan::{Case, Direction, Group, Knobs, Op, Test, Transport};
+use fabbench_harness::size::{check_size, parse_sizes, size_text};
+use fabbench_harness::suite::{Plan, Scene};
+use fabbench_reports::model::Named;
+
+use super::collect::word;
+use super::{Request, run};
+use crate::cli::{CaseArgs, DirectionArg, OpArg, TransportArg};
+use crate::commands::{CommandError, ExitCode};
+
+/// Interval of the series of a bandwidth case.
+const INTERVAL_NS: u64 = 100_000_000;
+
+/// Measures what `args` says as `test`.
+pub fn measure(test: Test, name: &str, args: &CaseArgs) -> Result<ExitCode, CommandError> {
+    let cases = Cases::new(test, args)?;
+    run(&Request {
+        hosts: [&args.a, &args.b],
+        launch: &args.launch,
+        devices: &args.devices,
+        output: &args.output,
+        suite: Named { name: name.into(), hash: String::new() },
+        wants_rdma: cases.transport == Transport::Rc,
+        beyond: Vec::new(),
+        plan: &|scene| cases.plan(scene),
+    })
+}
+
+/// The cases of one command.
+struct Cases<'a> {
+    args: &'a CaseArgs,
+    test: Test,
+    transport: Transport,
+    op: Op,
+    direction: Direction,
+    sizes: Vec<u64>,
+}
+
+impl<'a> Cases<'a> {
+    /// Understands what was typed; refuses what cannot be measured before any agent starts.
+    fn new(test: Test, args: &'a CaseArgs) -> Result<Self, CommandError> {
+        let transport = match args.transport {
+            TransportArg::Tcp => Transport::Tcp,
+            TransportArg::Rc | TransportArg::Rdma => Transport::Rc,
+        };
+        let op = match (transport, test, args.op) {
+            (Transport::Tcp, Test::Latency, _) => Op::RequestResponse,
+            (Transport::Tcp, _, _) => Op::Stream,
+            (_, _, OpArg::Send) => Op::Send,
+            (_, _, OpArg::Write) => Op::Write,
+            (_, _, OpArg::Read) => Op::Read,
+        };
+        let direction = match args.direction {
+            DirectionArg::AB => Direction::AToB,
+            DirectionArg::BA => Direction::BToA,
+            DirectionArg::Both => Direction::Both,
+        };
+        if test == Test::Latency && direction == Direction::Both {
+            return Err(CommandError::usage(
+                "--direction both: a round trip goes both ways already; give a-b or b-a".into(),
+            ));
+        }
+        let typed = match (args.size.is_empty(), test) {
+            (false, _) => args.size.join(","),
+            (true, Test::Latency) => "8".into(),
+            (true, _) => "64KiB".into(),
+        };
+        let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
+        let sizes = parse_sizes(&typed).map_err(|e| usage(&e))?;
+        for &size in &sizes {
+            check_size(size, transport, op, None).map_err(|e| usage(&e))?;
+        }
+        let cases = Cases { args, test, transport, op, direction, sizes };
+        cases.check_threads()?;
+        Ok(cases)
+    }
+
+    /// Every thread needs a queue pair.
+    fn check_threads(&self) -> Result<(), CommandError> {
+        let (qps, threads) = (self.qps(), self.threads());
+        if threads > qps {
+            return Err(CommandError::usage(format!(
+                "--threads {threads}: more than the {qps} queue pairs; give at least --qps {threads}"
+            )));
+        }
+        if self.test == Test::Latency && qps > 1 {
+            return Err(CommandError::usage(format!(
+                "--qps {qps}: latency is measured over one queue pair"
+            )));
+        }
+        Ok(())
+    }
+
+    fn qps(&self) -> u32 {
+        let default = match (self.test, self.transport) {
+            (Test::Latency, _) | (_, Transport::Tcp) => 1,
+            _ => 2.max(self.args.threads.unwrap_or(1)),
+        };
+        self.args.qps.unwrap_or(default)
+    }
+
+    fn threads(&self) -> u32 {
+        self.args.threads.unwrap_or(1)
+    }
+
+    /// One group for each rail and size.
+    fn plan(&self, scene: &Scene) -> Result<Plan, CommandError> {
+        let rails: Vec<Option<usize>> = match self.transport {
+            Transport::Tcp => {
+                let with_tcp: Vec<_> =
+                    (0..scene.rails.len()).filter(|&i| scene.rails[i].tcp).map(Some).collect();
+                if with_tcp.is_empty() { vec![None] } else { with_tcp }
+            }
+            _ => (0..scene.rails.len()).map(Some).collect(),
+        };
+        let mut groups = Vec::new();
+        for rail in rails {
+            let most = rail.and_then(|r| scene.rails[r].max_message_bytes);
+            for &size in &self.sizes {
+                check_size(size, self.transport, self.op, most)
+                    .map_err(|e| CommandError::usage(e.to_string()))?;
+                groups.push(self.group(rail, size));
+            }
+        }
+        let each =
+            (self.args.duration + self.args.warmup).as_secs_f64() * f64::from(self.args.repeats);
+        let estimated_seconds = groups.len() as f64 * (each + 0.5);
+        Ok(Plan { groups, estimated_seconds, notes: Vec::new() })
+    }
+
+    /// The case of this size on this rail.
+    fn group(&self, rail: Option<usize>, size_bytes: u64) -> Group {
+        let (test, transport) = (word(&self.test), word(&self.transport));
+        let (op, way) = (word(&self.op), word(&self.direction));
+        let place = rail.map_or("route".into(), |r| format!("rail{r}"));
+        let case = Case {
+            id: format!("{test}/{transport}/{op}/{size_bytes}/{place}/{way}"),
+            test: self.test,
+            transport: self.transport,
+            op: self.op,
+            size_bytes,
+            direction: self.direction,
+            rail,
+            knobs: self.knobs(),
+        };
+        Group { title: format!("{test} {} {op} {place}", size_text(size_bytes)), cases: vec![case] }
+    }
+
+    /// Knobs as typed, the rest by default.
+    fn knobs(&self) -> Knobs {
+        let args = self.args;
+        let window_ns = args.duration.as_nanos() as u64;
+        let tx_depth = args.tx_depth.unwrap_or(128);
+        Knobs {
+            qps: self.qps(),
+            threads: self.threads(),
+            tx_depth,
+            rx_depth: args.rx_depth.unwrap_or(512),
+            inline: args.inline,
+            signal_every: args.signal_every.unwrap_or((tx_depth / 4).clamp(1, 32)),
+            warmup_ns: args.warmup.as_nanos() as u64,
+            window_ns,
+            interval_ns: INTERVAL_NS.min(window_ns),
+            repeats: args.repeats,
+            rounds: None,
+            volume_bytes: 0,
+        }
+    }
+}
