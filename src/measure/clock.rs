@@ -60,9 +60,10 @@ pub fn wait_until(time: &impl Time, at_ns: u64) {
     }
 }
 
+/// Smallest step over many: a single one may hold the time for which this thread was off its CPU.
 fn resolution(time: &impl Time) -> u64 {
     const STEPS: usize = 1000;
-    const LIMIT_NS: u64 = 1_000_000;
+    const LIMIT_NS: u64 = 50_000_000;
     let begin = time.now();
     let mut last = begin;
     let mut smallest = u64::MAX;

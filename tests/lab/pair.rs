@@ -1,0 +1,176 @@
+//! The main job: `fabbench pair node-a node-b` over two Soft-RoCE rails.
+
+use serde_json::Value;
+
+use crate::support::{nothing_left, on, run, traces};
+
+/// Measurements whose fields have these values.
+fn find<'a>(report: &'a Value, fields: &[(&str, &str)]) -> Vec<&'a Value> {
+    let all = report["measurements"].as_array().expect("measurements");
+    all.iter().filter(|m| fields.iter().all(|(key, value)| m[*key] == **value)).collect()
+}
+
+#[test]
+fn quick_ends_with_a_verdict_and_leaves_nothing_behind() {
+    let before = traces();
+    let run = run(&["pair", "node-a", "node-b", "--json"]);
+    run.expect(0, &[]);
+    let report = run.report();
+
+    assert_eq!(report["schema"], "fabbench-report/1");
+    assert_eq!(report["verdict"]["function"], "pass", "{:#}", report["verdict"]);
+    assert_eq!(report["verdict"]["performance"], "unjudged");
+    assert_eq!(report["complete"], true);
+    assert_eq!(report["simulated"], true);
+    assert_eq!(report["rails"].as_array().unwrap().len(), 2);
+
+    for op in ["send", "write", "read"] {
+        for way in ["node-a/", "node-b/"] {
+            let checked: Vec<_> = find(&report, &[("test", "integrity"), ("op", op)])
+                .into_iter()
+                .filter(|m| m["data_from"].as_str().unwrap().starts_with(way))
+                .collect();
+            assert_eq!(checked.len(), 2, "{op} from {way} on each of two rails");
+            for measurement in checked {
+                assert!(measurement["bytes_verified"].as_u64().unwrap() >= 1 << 20);
+                assert_eq!(measurement["bytes_wrong"], 0);
+            }
+        }
+        let latency = find(&report, &[("test", "latency"), ("op", op), ("transport", "rc")]);
+        assert_eq!(latency.len(), 2, "{op} latency on each rail");
+        for measurement in latency {
+            let l = &measurement["latency_ns"];
+            assert!(l["count"].as_u64().unwrap() > 100, "{l}");
+            let ordered = ["min", "p50", "p90", "p99", "max"].map(|k| l[k].as_f64().unwrap());
+            assert!(ordered.windows(2).all(|w| w[0] <= w[1]), "{l}");
+            assert_eq!(measurement["is_half_rtt"], op != "read");
+        }
+    }
+    for measurement in find(&report, &[("test", "bandwidth"), ("transport", "rc")]) {
+        let id = &measurement["id"];
+        assert!(measurement["goodput_bps"]["median"].as_f64().unwrap() > 1e6, "{id}");
+        assert_eq!(measurement["messages_lost"], 0, "{id}");
+        for repeat in measurement["repeats"].as_array().unwrap() {
+            assert_eq!(repeat["messages_sent"], repeat["messages_received"], "{id}");
+        }
+    }
+    let both = find(&report, &[("test", "bandwidth"), ("transport", "rc"), ("op", "write")]);
+    assert!(both.iter().any(|m| m["bidirectional"] == true));
+    assert!(both.iter().any(|m| m["together_with"].as_array().is_some_and(|w| w.len() >= 3)));
+    assert!(!find(&report, &[("transport", "tcp"), ("test", "latency")]).is_empty());
+    assert!(!find(&report, &[("transport", "tcp"), ("test", "bandwidth")]).is_empty());
+    nothing_left(&before);
+}
+
+#[test]
+fn verbs_really_carried_the_payload() {
+    let packets = |rail: u32| -> u64 {
+        let file = format!("/sys/class/infiniband/rxe{rail}/ports/1/hw_counters/sent_pkts");
+        on("node-a", &format!("cat {file}")).trim().parse().unwrap()
+    };
+    let before = (packets(0), packets(1));
+    run(&["bw", "node-a", "node-b", "--device", "rxe1", "--duration", "300ms", "--repeats", "1"])
+        .expect(0, &["rxe1"]);
+    let after = (packets(0), packets(1));
+    assert!(after.1 > before.1 + 100, "rxe1 sent {} packets", after.1 - before.1);
+    assert!(after.0 < before.0 + 20, "rxe0 was not asked for: {} packets", after.0 - before.0);
+}
+
+#[test]
+fn a_host_against_itself_is_a_loopback() {
+    let run =
+        run(&["lat", "node-a", "node-a", "--device", "rxe0", "--duration", "200ms", "--json"]);
+    run.expect(0, &[]);
+    let report = run.report();
+    assert_eq!(report["measurements"][0]["latency_ns"]["count"].as_u64().unwrap() > 10, true);
+}
+
+#[test]
+fn every_operation_and_direction_has_a_figure() {
+    for op in ["send", "write", "read"] {
+        for direction in ["a-b", "b-a", "both"] {
+            let arguments = [
+                "bw",
+                "node-a",
+                "node-b",
+                "--device",
+                "rxe0",
+                "--op",
+                op,
+                "--direction",
+                direction,
+            ];
+            let rest = ["--duration", "200ms", "--repeats", "1", "--size", "1,4KiB", "--json"];
+            let run = run(&[&arguments[..], &rest[..]].concat());
+            run.expect(0, &[]);
+            let report = run.report();
+            let count = if direction == "both" { 4 } else { 2 };
+            assert_eq!(find(&report, &[("op", op)]).len(), count, "{op} {direction}");
+            for m in find(&report, &[("op", op)]) {
+                assert!(m["messages_per_s"]["median"].as_f64().unwrap() > 10.0, "{m:#}");
+                let expected = if direction == "b-a" { "node-b/" } else { "node-a/" };
+                if direction != "both" {
+                    assert!(m["data_from"].as_str().unwrap().starts_with(expected), "{m:#}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_message_of_no_bytes_is_legal_for_send_and_write() {
+    for op in ["send", "write"] {
+        for command in ["lat", "bw"] {
+            run(&[
+                command,
+                "node-a",
+                "node-b",
+                "--device",
+                "rxe0",
+                "--op",
+                op,
+                "--size",
+                "0",
+                "--duration",
+                "200ms",
+                "--repeats",
+                "1",
+            ])
+            .expect(0, &["0 B"]);
+        }
+    }
+    run(&["lat", "node-a", "node-b", "--op", "read", "--size", "0"]).expect(2, &["size 0", "read"]);
+}
+
+#[test]
+fn latency_grows_with_the_path_and_not_by_itself() {
+    // A delay of 5 ms each way is 5 ms of half a round trip: a known quantity measured.
+    crate::support::ci_lab(&["link", "node-a/0", "delay", "5"]);
+    crate::support::ci_lab(&["link", "node-b/0", "delay", "5"]);
+    let run = run(&[
+        "lat",
+        "node-a",
+        "node-b",
+        "--device",
+        "rxe0",
+        "--op",
+        "send",
+        "--duration",
+        "500ms",
+        "--repeats",
+        "2",
+        "--json",
+    ]);
+    for node in ["node-a/0", "node-b/0"] {
+        crate::support::ci_lab(&["link", node, "clear"]);
+    }
+    run.expect(0, &[]);
+    let p50 = run.report()["measurements"][0]["latency_ns"]["p50"].as_f64().unwrap();
+    assert!((5e6..9e6).contains(&p50), "p50 {p50} ns for a path of 5 ms");
+}
+
+#[test]
+fn devices_shows_ports_gids_and_mtu() {
+    run(&["devices", "node-a", "node-b"])
+        .expect(0, &["node-a", "node-b", "rxe0", "rxe1", "ACTIVE", "4096", "eth0"]);
+}
