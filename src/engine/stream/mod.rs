@@ -12,11 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
+use fabbench_harness::plan::Op;
+
 use crate::engine::sync::{Start, agree};
 use crate::engine::{End, Note, Peer, Ran};
 use crate::measure::clock::Time;
 use crate::measure::summary::add_series;
-use crate::session::protocol::SideRepeat;
+use crate::session::protocol::{Prepare, SideRepeat};
 use crate::transport::{Failure, FailureKind, Result, Stream};
 
 /// Longest time for which a sender goes on after its window so that the peer's is covered.
@@ -50,6 +52,23 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// What the end that `prepare` describes does. READ requests come from the end that receives.
+    /// The limit of bytes in flight is left to the endpoints, which are built to it.
+    pub fn of(prepare: &Prepare) -> Self {
+        let fetches = prepare.op == Op::Read;
+        let knobs = &prepare.knobs;
+        Flow {
+            starts: if fetches { prepare.receives } else { prepare.sends },
+            collects: prepare.receives && !fetches,
+            fetches,
+            warmup_ns: knobs.warmup_ns,
+            window_ns: knobs.window_ns,
+            interval_ns: knobs.interval_ns,
+            depth: knobs.tx_depth.max(1),
+            in_flight: None,
+        }
+    }
+
     /// Whole intervals of the window.
     pub fn intervals(&self) -> usize {
         (self.window_ns / self.interval_ns.max(1)).max(1) as usize
@@ -309,7 +328,7 @@ fn panicked(end: &End) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::testing::both;
+    use crate::engine::testing::{both, prepare};
     use crate::measure::clock::Clock;
     use crate::transport::null::stream::{LocalStream, Shape, pair};
 
@@ -386,6 +405,17 @@ mod tests {
     }
 
     #[test]
+    fn a_window_of_unsignalled_messages_is_flushed() {
+        let shape = Shape { signal_every: 64, depth: 64, must_drain: false, ..Shape::default() };
+        let narrow =
+            Flow { depth: 8, window_ns: 500 * MS, interval_ns: 250 * MS, ..flow(true, false) };
+        let flows = [narrow, Flow { starts: false, collects: true, ..narrow }];
+        let [a, b] = run_pairs(1, shape, STALL, flows).map(|ran| ran.unwrap().repeat);
+        assert!(a.messages_sent > 8, "{a:?}");
+        assert_eq!(a.messages_sent, b.messages_received);
+    }
+
+    #[test]
     fn a_lost_message_shows_in_the_totals() {
         let shape = Shape { lose: Some(77), ..Shape::default() };
         let flows = [flow(true, false), flow(false, true)];
@@ -408,6 +438,19 @@ mod tests {
             assert_eq!(failure.operation, "measure");
         }
         assert!(a.cause.contains("1000 arrived") || b.cause.contains("1000 arrived"), "{a} {b}");
+    }
+
+    #[test]
+    fn a_read_is_asked_for_by_the_end_that_receives() {
+        let acts = |op, sends, receives| {
+            let flow = Flow::of(&prepare(op, sends, receives));
+            (flow.starts, flow.collects, flow.fetches)
+        };
+        assert_eq!(acts(Op::Write, true, false), (true, false, false));
+        assert_eq!(acts(Op::Send, false, true), (false, true, false));
+        assert_eq!(acts(Op::Stream, true, true), (true, true, false));
+        assert_eq!(acts(Op::Read, true, false), (false, false, true));
+        assert_eq!(acts(Op::Read, false, true), (true, false, true));
     }
 
     #[test]

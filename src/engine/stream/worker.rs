@@ -15,6 +15,9 @@ use crate::transport::{Result, Stream};
 /// Most messages started by one call.
 const BATCH: u32 = 32;
 
+/// How long nothing may be seen to finish before completions are asked for.
+const UNSEEN_NS: u64 = 100_000_000;
+
 /// How long a receiver that need not collect sleeps between looks once the window is over.
 const LOOK: Duration = Duration::from_micros(200);
 
@@ -196,6 +199,8 @@ struct Worker<'a, S, T> {
     last_stamp_ns: u64,
     gap: LongestGap,
     longest_gap_ns: u64,
+    /// Messages of which the completion was asked for.
+    asked: u64,
     shown: u64,
 }
 
@@ -218,6 +223,7 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
             last_stamp_ns: edges.first_ns,
             gap: LongestGap::from(edges.first_ns),
             longest_gap_ns: 0,
+            asked: 0,
             shown: 0,
         }
     }
@@ -375,12 +381,18 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
     fn pause(&mut self, watch: &mut Watch) -> Result<()> {
         let waited = self.pump.endpoint.idle(watch.look())?;
         let pump = &self.pump;
-        watch.check(waited, self.time, || {
+        let idle = watch.check(waited, self.time, || {
             format!(
                 "{} messages started, {} finished, {} arrived",
                 pump.started_sum, pump.finished_sum, pump.arrived
             )
         })?;
+        let started = pump.started_sum;
+        if idle.is_some_and(|ns| ns > UNSEEN_NS) && self.asked < started {
+            // A window full of messages whose completion nobody asked for would stay full.
+            self.asked = started;
+            self.pump.endpoint.flush()?;
+        }
         Ok(())
     }
 

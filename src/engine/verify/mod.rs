@@ -14,10 +14,13 @@ pub use pattern::{Difference, Pattern};
 
 use std::time::Duration;
 
+use fabbench_harness::plan::Op;
+use sha2::{Digest, Sha256};
+
 use crate::engine::wait::{Watch, attend};
 use crate::engine::{End, Note, Peer, Stage};
 use crate::measure::clock::Time;
-use crate::session::protocol::{IntegrityResult, Role};
+use crate::session::protocol::{IntegrityResult, Prepare, Role};
 use crate::transport::{
     Addressed, Completion, Failure, FailureKind, Operation, Request, Result, Span,
 };
@@ -51,6 +54,34 @@ pub struct Plan {
     pub sends: bool,
     /// Payload arrives at this end.
     pub receives: bool,
+}
+
+impl Plan {
+    /// What the end that `prepare` describes verifies over a path of `mtu` bytes.
+    pub fn of(prepare: &Prepare, mtu: u32) -> Self {
+        Plan {
+            operation: match prepare.op {
+                Op::Read => Operation::Read,
+                Op::Write => Operation::Write,
+                _ => Operation::Send,
+            },
+            size: prepare.size_bytes,
+            mtu,
+            volume_bytes: prepare.knobs.volume_bytes,
+            receives_per_lane: prepare.knobs.rx_depth,
+            buffer_bytes: None,
+            seed: seed(&prepare.token),
+            sends: prepare.sends,
+            receives: prepare.receives,
+        }
+    }
+}
+
+/// The seed of a case, the same at both ends, from its token.
+pub fn seed(token: &str) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&Sha256::digest(token)[..8]);
+    u64::from_le_bytes(first)
 }
 
 /// Verifies the initiator's payload first, then the responder's, as far as the plan says. Returns
