@@ -277,20 +277,20 @@ fn bandwidth(
     let mut interval_rates = Vec::new();
     for (r, received) in outcome.sides[to].repeats.iter().enumerate() {
         let Some(sent) = outcome.sides[sender].repeats.get(r) else { break };
-        let series = if read { &received.sent_series } else { &received.received_series };
         let shift = clock_shift(outcome, to, r);
         let window = common.get(r).copied().flatten().map(|w| w.shifted_back(shift));
-        let rates = rates_inside(series, received, outcome.case.knobs.interval_ns, window);
+        let rates = rates_inside(
+            &received.received_series,
+            received,
+            outcome.case.knobs.interval_ns,
+            window,
+        );
         let per_s = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
         measurement.repeats.push(Repeat {
-            sent_bps: Some(summary::per_second(
-                sent.sent_series.iter().sum(),
-                bits,
-                sent.window_ns,
-            )),
+            sent_bps: (!read).then(|| sent_bps(sent, bits)),
             received_bps: Some(per_s * bits),
             messages_sent: sent.messages_sent,
-            messages_received: if read { sent.messages_sent } else { received.messages_received },
+            messages_received: received.messages_received,
             window_ns: rates.len() as u64 * outcome.case.knobs.interval_ns,
             skew_ns: skew(outcome, r),
             intervals_bps: rates.iter().map(|n| n * bits).collect(),
@@ -305,6 +305,11 @@ fn bandwidth(
     measurement.messages_per_s = summary::rate(&message_rates, interval_rates);
     measurement.goodput_bps = measurement.messages_per_s.map(|rate| scaled(rate, bits));
     measurement
+}
+
+/// Rate by the sender's count; none of READ, whose payload the responder's adapter sends unseen.
+fn sent_bps(sent: &SideRepeat, bits: f64) -> f64 {
+    summary::per_second(sent.sent_series.iter().sum(), bits, sent.window_ns)
 }
 
 /// Messages per second in each interval of the receiver's series that lies inside `window` (all of
