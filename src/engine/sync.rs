@@ -9,7 +9,7 @@ use crate::transport::Result;
 const PINGS: usize = 16;
 
 /// From the agreement to the start: the note must arrive and both threads must be up.
-const LEAD_NS: u64 = 5_000_000;
+const LEAD_NS: u64 = 10_000_000;
 
 /// What the two ends have agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -14,13 +14,10 @@ pub use pattern::{Difference, Pattern};
 
 use std::time::Duration;
 
-use fabbench_harness::plan::Op;
-use sha2::{Digest, Sha256};
-
 use crate::engine::wait::{Watch, attend};
 use crate::engine::{End, Note, Peer, Stage};
 use crate::measure::clock::Time;
-use crate::session::protocol::{IntegrityResult, Prepare, Role};
+use crate::session::protocol::{IntegrityResult, Role};
 use crate::transport::{
     Addressed, Completion, Failure, FailureKind, Operation, Request, Result, Span,
 };
@@ -54,34 +51,6 @@ pub struct Plan {
     pub sends: bool,
     /// Payload arrives at this end.
     pub receives: bool,
-}
-
-impl Plan {
-    /// What the end that `prepare` describes verifies over a path of `mtu` bytes.
-    pub fn of(prepare: &Prepare, mtu: u32) -> Self {
-        Plan {
-            operation: match prepare.op {
-                Op::Read => Operation::Read,
-                Op::Write => Operation::Write,
-                _ => Operation::Send,
-            },
-            size: prepare.size_bytes,
-            mtu,
-            volume_bytes: prepare.knobs.volume_bytes,
-            receives_per_lane: prepare.knobs.rx_depth,
-            buffer_bytes: None,
-            seed: seed(&prepare.token),
-            sends: prepare.sends,
-            receives: prepare.receives,
-        }
-    }
-}
-
-/// The seed of a case, the same at both ends, from its token.
-pub fn seed(token: &str) -> u64 {
-    let mut first = [0; 8];
-    first.copy_from_slice(&Sha256::digest(token)[..8]);
-    u64::from_le_bytes(first)
 }
 
 /// Verifies the initiator's payload first, then the responder's, as far as the plan says. Returns
@@ -139,7 +108,10 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
         let sends = self.plan.operation == Operation::Send;
         let lanes = self.endpoint.lanes().max(1);
         let most = if sends { self.plan.receives_per_lane.max(1) as usize * lanes } else { 65_536 };
-        let largest = (limit / 2).saturating_sub(2 * layout::GUARD);
+        // Places of SENDs are all as long as the longest chunk: many shorter ones say more.
+        let size = usize::try_from(self.plan.size).unwrap_or(limit);
+        let wanted = if sends { (limit / 16).max(size.saturating_add(1)) } else { limit };
+        let largest = wanted.min((limit / 2).saturating_sub(2 * layout::GUARD));
         if largest == 0 {
             let cause = format!("a buffer of {limit} bytes is too small to verify anything");
             return Err(Failure::new(FailureKind::Internal, "verify", self.end.object, cause));
@@ -252,13 +224,16 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
         let mut arrivals = Vec::with_capacity(batch.slots.len());
         self.await_sent(batch, |completion| note_arrival(&mut arrivals, completion))?;
         let mut completions = [Completion::default(); TAKE];
-        let mut last = std::time::Instant::now();
+        let (mut last, mut empty) = (std::time::Instant::now(), 0u32);
         while arrivals.len() < batch.slots.len() && last.elapsed() < LOST {
             self.end.check_abort()?;
             let taken = self.endpoint.poll(&mut completions)?;
+            completions[..taken].iter().for_each(|done| note_arrival(&mut arrivals, done));
             if taken > 0 {
-                last = std::time::Instant::now();
-                completions[..taken].iter().for_each(|done| note_arrival(&mut arrivals, done));
+                (last, empty) = (std::time::Instant::now(), 0);
+            } else {
+                empty = empty.wrapping_add(1);
+                self.endpoint.idle(empty)?;
             }
         }
         judge.messages(self.endpoint.memory(), batch, &arrivals);

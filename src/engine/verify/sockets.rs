@@ -4,7 +4,7 @@ use super::{Step, directions, pattern::Pattern};
 use crate::engine::wait::Watch;
 use crate::engine::{End, Note, Peer, Stage};
 use crate::measure::clock::Time;
-use crate::session::protocol::{IntegrityResult, Prepare};
+use crate::session::protocol::IntegrityResult;
 use crate::transport::{Bytes, Result};
 
 /// Bytes of a block, the unit in which what is wrong is named.
@@ -24,18 +24,6 @@ pub struct Plan {
     pub sends: bool,
     /// Payload arrives at this end.
     pub receives: bool,
-}
-
-impl Plan {
-    /// What the end that `prepare` describes verifies.
-    pub fn of(prepare: &Prepare) -> Self {
-        Plan {
-            volume_bytes: prepare.knobs.volume_bytes,
-            seed: super::seed(&prepare.token),
-            sends: prepare.sends,
-            receives: prepare.receives,
-        }
-    }
 }
 
 /// Verifies the initiator's bytes first, then the responder's, as far as the plan says. Returns
