@@ -1,7 +1,7 @@
 //! The measuring loops allocate nothing.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+mod counting;
+
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -13,36 +13,8 @@ use fabbench::measure::histogram::Recorder;
 use fabbench::session::protocol::Role;
 use fabbench::transport::null::NullStream;
 
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// Counts what the calling thread allocates.
-struct Counting;
-
-// SAFETY: every call is handed on to the system's allocator unchanged; the counter is a plain
-// thread-local that needs no allocation itself.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`, which is that of the system's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above; `pointer` is from `alloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as above; `pointer` is from `alloc`.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 static ABORT: AtomicBool = AtomicBool::new(false);
 static STAGE: StageCell = StageCell::new();
@@ -68,9 +40,9 @@ fn flow(window_ns: u64) -> Flow {
 
 /// Allocations of this thread during `work`.
 fn allocations(work: impl FnOnce()) -> u64 {
-    let before = ALLOCATIONS.get();
+    let before = counting::allocations();
     work();
-    ALLOCATIONS.get() - before
+    counting::allocations() - before
 }
 
 #[test]

@@ -3,6 +3,8 @@
 //! Ignored by default. `FABBENCH_TEST_DEVICE=rxe0 cargo test --test verbs_loopback -- --ignored`
 //! runs it; once asked for, a missing device is a failure.
 
+mod counting;
+
 use std::time::{Duration, Instant};
 
 use fabbench::session::protocol::PortPath;
@@ -15,6 +17,9 @@ use fabbench::transport::verbs::rc::{
 use fabbench::transport::{Addressed, Completion, FailureKind, Operation, Request, Span, Stream};
 use fabbench_harness::plan::Op;
 use fabbench_harness::snapshot::GidKind;
+
+#[global_allocator]
+static ALLOCATOR: counting::Counting = counting::Counting;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -170,6 +175,38 @@ fn ping_pong_answers_every_message() {
             until("the completions", || b.finished(&mut finished).unwrap() == 1);
         }
     }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn moving_messages_allocates_nothing() {
+    for op in [Op::Send, Op::Write, Op::Read] {
+        let (mut a, mut b) = streams(&spec(op, 256));
+        let mut finished = [0, 0];
+        let before = counting::allocations();
+        until("the messages to finish", || {
+            for lane in 0..2 {
+                a.start(lane, 3).unwrap();
+            }
+            a.finished(&mut finished).unwrap();
+            b.arrived().unwrap();
+            a.idle(16).unwrap();
+            finished.iter().sum::<u64>() > 1000
+        });
+        a.flush().unwrap();
+        assert_eq!(counting::allocations() - before, 0, "{op:?}");
+    }
+    let (mut a, mut b) = addressed_ends();
+    let local = Span { offset: 0, len: 64 };
+    let before = counting::allocations();
+    for id in 0..100 {
+        assert!(b.post_receive(0, local, id).unwrap());
+        let request =
+            Request { operation: Operation::Send, local, signal: true, id, ..Request::default() };
+        assert!(a.post(&request).unwrap());
+        assert_eq!((completion(&mut a).id, completion(&mut b).id), (id, id));
+    }
+    assert_eq!(counting::allocations() - before, 0);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Devices: what there is, opening one, and what it says about itself and its ports.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -125,8 +125,12 @@ impl Context {
         };
         let symbols = library.symbols();
         // SAFETY: the device is of a list that is not yet freed.
-        let raw = NonNull::new(unsafe { (symbols.ibv_open_device)(device) })
-            .ok_or_else(|| CallError::new(Operation::OpenDevice, name, last_errno()))?;
+        let raw = NonNull::new(unsafe { (symbols.ibv_open_device)(device) });
+        let raw = raw.ok_or_else(|| {
+            let errno = last_errno();
+            // SAFETY: as above.
+            open_error(name, &c_text(unsafe { &(*device).dev_name }), errno)
+        })?;
         // SAFETY: just opened.
         let limits = unsafe { query_device(raw, symbols) }
             .map_err(|errno| CallError::new(Operation::QueryDevice, name, errno))
@@ -241,6 +245,21 @@ impl Drop for Inner {
         let status = unsafe { (self.symbols.ibv_close_device)(self.raw.as_ptr()) };
         report_leak("close the device", &self.name, status);
     }
+}
+
+/// Why the device `name` did not open. The library says "no such file" whenever it could not open
+/// the device's node, so the node is tried once more.
+fn open_error(name: &str, node: &str, errno: i32) -> CallError {
+    let path = format!("/dev/infiniband/{node}");
+    let tried = std::fs::File::options().read(true).write(true).open(&path);
+    let errno = tried.err().and_then(|error| error.raw_os_error()).unwrap_or(errno);
+    CallError::new(Operation::OpenDevice, name, errno).with_detail(path)
+}
+
+/// The text in an array that a zero byte ends.
+fn c_text(array: &[c_char]) -> String {
+    let bytes: Vec<_> = array.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Says on stderr that an object could not be destroyed: a Drop has nobody else to tell.
@@ -388,10 +407,9 @@ unsafe fn query_device(
 fn limits(attributes: &ffi::ibv_device_attr_ex) -> Limits {
     let old = &attributes.orig_attr;
     let count = |value: c_int| u32::try_from(value).unwrap_or(0);
-    let firmware = old.fw_ver.iter().take_while(|c| **c != 0).map(|c| *c as u8).collect::<Vec<_>>();
     Limits {
         node_guid: u64::from_be(old.node_guid),
-        firmware: String::from_utf8_lossy(&firmware).into_owned(),
+        firmware: c_text(&old.fw_ver),
         vendor_id: old.vendor_id,
         max_qp: count(old.max_qp),
         max_qp_wr: count(old.max_qp_wr),

@@ -192,11 +192,11 @@ impl Operation {
         use Operation as O;
         match (self, errno) {
             (O::OpenDevice, libc::EACCES | libc::EPERM) => {
-                "no permission for /dev/infiniband/uverbs*: \
+                "no permission for the device node: \
                  add the user to the group that owns it (often `rdma`), or a udev rule"
             }
             (O::OpenDevice, libc::ENOENT | libc::ENODEV | libc::ENXIO) => {
-                "the device node under /dev/infiniband is missing: modprobe ib_uverbs; \
+                "the device node is missing: modprobe ib_uverbs; \
                  in a container pass --device=/dev/infiniband"
             }
             (O::RegMr, libc::ENOMEM) => {

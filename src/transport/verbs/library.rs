@@ -130,7 +130,9 @@ impl Library {
         if handle.is_null() {
             let reason = loader_error();
             let said = reason.strip_prefix(path).and_then(|rest| rest.strip_prefix(": "));
-            return Err(absent(said.unwrap_or(&reason).into()));
+            let said = said.unwrap_or(&reason);
+            let missing = path == DEFAULT_PATH && said.ends_with("No such file or directory");
+            return Err(absent(if missing { "it is not installed" } else { said }.into()));
         }
         let symbols = Symbols::load(handle)
             .map_err(|symbol| Unavailable::LibraryUnusable { path: path.into(), symbol })?;

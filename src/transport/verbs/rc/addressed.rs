@@ -42,9 +42,10 @@ impl PreparedAddressed {
     /// # Errors
     /// What the device refuses, or lacks.
     pub fn new(spec: &AddressedSpec) -> Result<PreparedAddressed> {
-        let most = Context::open(&spec.port.device)?.limits().max_qp_wr.max(1);
+        let context = Context::open(&spec.port.device)?;
+        let most = context.limits().max_qp_wr.max(1);
         let (tx_depth, rx_depth) = (spec.tx_depth.clamp(1, most), spec.rx_depth.clamp(1, most));
-        let prepared = Prepared::new(&Parts {
+        let parts = Parts {
             port: spec.port.clone(),
             lanes: spec.lanes,
             capacity: Capacity { sends: tx_depth, receives: rx_depth, inline: 0 },
@@ -53,7 +54,8 @@ impl PreparedAddressed {
                 | Access::REMOTE_READ
                 | Access::RELAXED_ORDERING,
             buffer_len: spec.buffer_len,
-        })?;
+        };
+        let prepared = Prepared::new(context, &parts)?;
         Ok(PreparedAddressed { prepared, tx_depth, rx_depth })
     }
 

@@ -90,9 +90,8 @@ struct Remote {
 }
 
 impl Prepared {
-    fn new(parts: &Parts) -> Result<Prepared> {
+    fn new(context: Context, parts: &Parts) -> Result<Prepared> {
         let object = format!("{}:{}", parts.port.device, parts.port.port);
-        let context = Context::open(&parts.port.device)?;
         let attributes = context.query_port(parts.port.port)?;
         if attributes.state != ffi::IBV_PORT_ACTIVE {
             let cause = format!(

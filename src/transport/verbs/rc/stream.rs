@@ -239,20 +239,20 @@ impl PreparedStream {
         let max_msg = context.query_port(spec.port.port)?.max_msg_sz;
         let mut shape = Shape::new(spec, context.limits().max_qp_wr, max_msg)?;
         let (sends, receives, inline) = (shape.sends(), shape.receives, shape.inline);
-        let prepared = Prepared::new(&Parts {
+        let parts = Parts {
             port: spec.port.clone(),
             lanes: spec.lanes,
             capacity: Capacity { sends, receives, inline },
             access: shape.access(),
             // Send slots first, then receive slots.
             buffer_len: (2 * shape.area()) as usize,
-        })?;
+        };
+        let mut prepared = Prepared::new(context, &parts)?;
         if prepared.inline() < shape.inline {
             shape.inline = 0;
         }
-        let mut prepared = PreparedStream { prepared, shape };
-        prepared.prepared.address.slots = u64::from(shape.slots);
-        Ok(prepared)
+        prepared.address.slots = u64::from(shape.slots);
+        Ok(PreparedStream { prepared, shape })
     }
 
     /// What the peer has to know.
