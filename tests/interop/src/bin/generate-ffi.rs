@@ -1,6 +1,6 @@
 //! Writes `src/transport/verbs/ffi.rs` from the headers that the crate `ibverbs-sys` vendors.
 //!
-//!     apt install libclang-dev libc6-dev-amd64-cross libc6-dev-arm64-cross
+//!     apt install libclang-dev libc6-dev-arm64-cross      # on aarch64: libc6-dev-amd64-cross
 //!     cargo run --features generate --bin generate-ffi
 //!
 //! Each architecture is parsed by itself: declarations have to agree, and layout assertions that do
