@@ -263,6 +263,10 @@ pub struct DevicesArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+    /// Write everything that the agent saw of the host (one host) as JSON, for a bug report or a
+    /// test; look through it before you hand it on
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
     /// Say more about what happens
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,

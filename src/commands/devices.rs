@@ -17,12 +17,19 @@ pub fn run(args: &DevicesArgs) -> Result<ExitCode, CommandError> {
         true => vec!["local"],
         false => args.hosts.iter().map(String::as_str).collect(),
     };
+    if args.capture.is_some() && typed.len() > 1 {
+        let message = "--capture: holds one host; give one, and run it again for the others";
+        return Err(CommandError::usage(message.into()));
+    }
     let specs = parse_hosts(&typed).map_err(|e| CommandError::usage(e.to_string()))?;
     let launch = launch(&args.launch, args.verbose)?;
     let interrupt = install_interrupt()?;
     let mut session = start(&specs, &launch, &interrupt)?;
     let all = all_facts(&mut session, &interrupt)?;
     session.close();
+    if let (Some(path), Some(facts)) = (&args.capture, all.first()) {
+        capture(path, facts)?;
+    }
     let hosts: Vec<Host> =
         specs.iter().zip(&all).map(|(spec, facts)| facts::host(&spec.name, facts)).collect();
     let found: Vec<Check> =
@@ -42,4 +49,13 @@ pub fn run(args: &DevicesArgs) -> Result<ExitCode, CommandError> {
 fn host_findings(facts: &HostFacts, host: &Host) -> Vec<Check> {
     let party = Party { facts, host, data_address: None };
     checks::host_checks(&party, None, &RailMap::default(), 0)
+}
+
+/// Writes what the agent saw, in the form of the harness's fixtures.
+fn capture(path: &std::path::Path, facts: &HostFacts) -> Result<(), CommandError> {
+    let failed = |error: &dyn std::fmt::Display| {
+        CommandError::usage(format!("write capture: {}: {error}", path.display()))
+    };
+    let text = serde_json::to_string_pretty(facts).map_err(|e| failed(&e))?;
+    std::fs::write(path, text + "\n").map_err(|e| failed(&e))
 }
