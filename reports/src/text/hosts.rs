@@ -15,7 +15,7 @@ pub fn devices(hosts: &[Host], checks: &[Check], options: &Options) -> String {
         page.paragraph(&host_facts(host));
         let found = device_rows(host);
         if found.is_empty() {
-            page.paragraph(&format!("no RDMA device: {}", or_unknown(&host.rdma_core)));
+            page.paragraph(&no_device(host));
         } else {
             page.table(device_table(vec![Column::key("port")], found));
             for device in &host.devices {
@@ -315,4 +315,14 @@ fn or_unknown(text: &str) -> &str {
 
 fn or_none(text: &str) -> &str {
     if text.is_empty() { "none" } else { text }
+}
+
+/// Why a host shows no device; the reason often says so itself.
+fn no_device(host: &Host) -> String {
+    let reason = or_unknown(&host.rdma_core);
+    if reason.contains("no RDMA") {
+        reason.to_string()
+    } else {
+        format!("no RDMA device: {reason}")
+    }
 }

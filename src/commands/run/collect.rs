@@ -285,7 +285,7 @@ fn bandwidth(
             outcome.case.knobs.interval_ns,
             window,
         );
-        let per_s = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+        let per_s = mean_rate(&rates, received);
         measurement.repeats.push(Repeat {
             sent_bps: (!read).then(|| sent_bps(sent, bits)),
             received_bps: Some(per_s * bits),
@@ -330,6 +330,15 @@ fn rates_inside(
     };
     let chosen: Vec<u64> = (0..series.len()).filter(|&i| inside(i)).map(|i| series[i]).collect();
     summary::interval_rates(&chosen, 1.0, interval_ns)
+}
+
+/// Mean of the intervals chosen; over the window's real length where all of them are, since a window
+/// begins and ends at the first turn of the loop after its edges.
+fn mean_rate(rates: &[f64], received: &SideRepeat) -> f64 {
+    if rates.len() == received.received_series.len() {
+        return summary::per_second(received.received_series.iter().sum(), 1.0, received.window_ns);
+    }
+    rates.iter().sum::<f64>() / rates.len().max(1) as f64
 }
 
 /// A rate in another unit.
