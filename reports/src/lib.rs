@@ -7,3 +7,7 @@ mod schema;
 #[cfg(feature = "text")]
 pub mod text;
 pub mod units;
+#[cfg(feature = "words")]
+mod view;
+#[cfg(feature = "words")]
+mod words;

@@ -3,43 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::{Column, Page, Table};
-use super::{View, count};
-use crate::model::{Measurement, Status};
+
+use crate::model::Measurement;
 use crate::units::{BitRate, Size, Span, Time};
-
-/// Counters that grow with every packet; they prove traffic and explain nothing.
-const TRAFFIC: [&str; 12] = [
-    "sent_pkts",
-    "rcvd_pkts",
-    "sent_bytes",
-    "rcvd_bytes",
-    "port_xmit_data",
-    "port_rcv_data",
-    "port_xmit_packets",
-    "port_rcv_packets",
-    "unicast_xmit_packets",
-    "unicast_rcv_packets",
-    "rdma_sends",
-    "rdma_recvs",
-];
-
-/// What a counter says, in words.
-const MEANINGS: [(&str, &str); 14] = [
-    ("link_downed", "the link went down"),
-    ("link_error_recovery", "the link recovered from an error"),
-    ("symbol_error", "bad symbols on the cable"),
-    ("port_rcv_errors", "broken packets arrived"),
-    ("port_xmit_discards", "packets were dropped before sending"),
-    ("retry_exceeded_err", "gave up: the peer did not answer"),
-    ("completer_retry_err", "requests were sent again"),
-    ("local_ack_timeout_err", "an acknowledgement did not come in time"),
-    ("packet_seq_err", "packets were lost on the way there"),
-    ("rcvd_seq_err", "packets were lost on the way here"),
-    ("out_of_seq_request", "packets were lost on the way here"),
-    ("out_of_sequence", "packets were lost on the way here"),
-    ("duplicate_request", "requests arrived twice"),
-    ("send_err", "sending failed"),
-];
+use crate::view::View;
+use crate::words::{count, is_traffic, judged, meaning, verdict_parts};
 
 pub(super) fn counters(view: &View, page: &mut Page) {
     let mut totals: BTreeMap<&str, (i64, usize)> = BTreeMap::new();
@@ -58,7 +26,7 @@ pub(super) fn counters(view: &View, page: &mut Page) {
         Column::number("grew by"),
         Column::text("which says"),
     ]);
-    let explaining = totals.iter().filter(|(name, _)| view.explain || !is_traffic(name));
+    let explaining = totals.iter().filter(|(name, _)| page.explain || !is_traffic(name));
     let mut shown = 0;
     for (name, (delta, cases)) in explaining {
         let (port, counter) = name.rsplit_once('/').unwrap_or(("", name));
@@ -73,7 +41,7 @@ pub(super) fn counters(view: &View, page: &mut Page) {
     page.table(table);
     let traffic = totals.keys().filter(|name| is_traffic(name)).count();
     let silent = if shown == 0 { "; no error counter grew" } else { "" };
-    if !view.explain {
+    if !page.explain {
         page.paragraph(&format!("{} of traffic grew{silent}", count(traffic, "counter")));
     }
 }
@@ -110,7 +78,7 @@ pub(super) fn method(view: &View, page: &mut Page) {
     if let Some(clock) = clock(measurements) {
         page.paragraph(&clock);
     }
-    if view.explain {
+    if page.explain {
         for m in measurements {
             explain(view, m, page);
         }
@@ -138,7 +106,7 @@ pub(super) fn verdict(view: &View, page: &mut Page) {
     let verdict = &view.report.verdict;
     page.title("Verdict");
     let word = page.painted_as(&verdict.status.word().to_uppercase(), verdict.status);
-    page.paragraph(&format!("{word}: {}", parts(view)));
+    page.paragraph(&format!("{word}: {}", verdict_parts(view.report)));
     for reason in &verdict.reasons {
         page.item(reason);
     }
@@ -148,50 +116,6 @@ pub(super) fn verdict(view: &View, page: &mut Page) {
         }
         page.wrapped(&format!("{}. {step}", number + 1), "  ", "     ");
     }
-}
-
-/// Function and performance in words, apart; what was not judged is counted.
-fn parts(view: &View) -> String {
-    let verdict = &view.report.verdict;
-    let function = match verdict.function {
-        Status::Pass => "function passed".to_owned(),
-        Status::Warn => "function passed with warnings".to_owned(),
-        Status::Fail => "function failed".to_owned(),
-        Status::Incomplete => "function incomplete: not all that was asked was measured".to_owned(),
-        other => format!("function {other}"),
-    };
-    let performance = match verdict.performance {
-        Status::Pass => format!("performance passed{}", unjudged(view)),
-        Status::Warn => format!("performance has warnings{}", unjudged(view)),
-        Status::Fail => format!("performance failed{}", unjudged(view)),
-        Status::Unjudged if view.report.simulated => {
-            "line rate not judged: Soft-RoCE has none".to_owned()
-        }
-        Status::Unjudged => "performance not judged".to_owned(),
-        other => format!("performance {other}"),
-    };
-    format!("{function}; {performance}")
-}
-
-/// How many timed RDMA results stand without a verdict; the TCP baseline has none to have.
-fn unjudged(view: &View) -> String {
-    let timed = view.report.measurements.iter();
-    let timed = timed.filter(|m| m.test != "integrity" && m.transport != "tcp");
-    match timed.filter(|m| super::judged(m.status) == Status::Unjudged).count() {
-        0 => String::new(),
-        number => format!(" ({} not judged)", count(number, "result")),
-    }
-}
-
-fn is_traffic(name: &str) -> bool {
-    TRAFFIC.contains(&name.rsplit_once('/').map_or(name, |(_, counter)| counter))
-}
-
-fn meaning(name: &str) -> &'static str {
-    let counter = name.rsplit_once('/').map_or(name, |(_, counter)| counter);
-    let other = if is_traffic(name) { "traffic" } else { "something changed" };
-    let known = MEANINGS.iter().find(|(name, _)| *name == counter);
-    known.map_or(other, |(_, meaning)| meaning)
 }
 
 /// `3 × 1 s after 250 ms warm-up`.
@@ -241,7 +165,7 @@ fn explain(view: &View, m: &Measurement, page: &mut Page) {
         detail(format!("bound: {bound}"));
     }
     if !m.reason.is_empty() {
-        detail(format!("{}: {}", super::judged(m.status), m.reason));
+        detail(format!("{}: {}", judged(m.status), m.reason));
     }
     for (index, text) in m.repeats.iter().map(repeat).enumerate() {
         detail(format!("repeat {}: {text}", index + 1));

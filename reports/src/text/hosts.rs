@@ -1,15 +1,19 @@
 //! Who was measured: hosts, devices, rails, checks.
 
+use super::Options;
 use super::layout::{Column, Page, Table};
-use super::{Options, View, count, host_of, judged, letter};
 use crate::model::{Check, Device, Host, Port, Status};
 use crate::units::BitRate;
+use crate::view::View;
+use crate::words::{
+    command, count, host_facts, letter, mtu, named, noteworthy, object_of, or_unknown,
+};
 
 /// What can be tested on some hosts, with the remedy for what cannot: `fabbench devices`.
 ///
 /// `checks` that passed are not shown.
 pub fn devices(hosts: &[Host], checks: &[Check], options: &Options) -> String {
-    let mut page = Page::new(options.width, options.color);
+    let mut page = Page::new(options);
     for host in hosts {
         page.title(&host.name);
         page.paragraph(&host_facts(host));
@@ -42,7 +46,7 @@ pub(super) fn heading(view: &View, page: &mut Page) {
         report.tool.version,
         report.tool.commit,
     ));
-    if view.explain {
+    if page.explain {
         page.paragraph(&format!("command: {}", report.command.join(" ")));
         page.paragraph(&format!(
             "suite hash {}, profile hash {}",
@@ -112,7 +116,7 @@ pub(super) fn checks(view: &View, page: &mut Page) {
         Column::key("verdict"),
         Column::text("found"),
     ]);
-    for check in checks.iter().filter(|check| view.explain || noteworthy(check)) {
+    for check in checks.iter().filter(|check| page.explain || noteworthy(check)) {
         let object = object_of(check, &view.names);
         let status = page.status(check.status);
         table.row(vec![check.id.clone(), object, status, found(check)]);
@@ -128,7 +132,7 @@ fn hosts(view: &View, page: &mut Page) {
     for host in &view.report.hosts {
         let name = letter(&host.name, &view.names);
         page.paragraph(&format!("{name}: {}", host_facts(host)));
-        if view.explain {
+        if page.explain {
             let limits = host.limits.iter().map(|(name, value)| format!("{name} {value}"));
             let limits: Vec<String> = limits.collect();
             page.paragraph(&format!("{name} limits: {}", or_none(&limits.join(", "))));
@@ -146,40 +150,11 @@ fn hosts(view: &View, page: &mut Page) {
         for device in &host.devices {
             unusable(device, page);
         }
-        if view.explain {
+        if page.explain {
             let letter = letter(&host.name, &view.names);
             addresses(host, &format!("{letter} "), page);
         }
     }
-}
-
-/// `fabbench pair`, whether the command line was kept with the program's name or without.
-fn command(words: &[String]) -> String {
-    let program = words.first().filter(|word| word.rsplit('/').next() == Some("fabbench"));
-    let subcommand =
-        words.iter().skip(usize::from(program.is_some())).find(|w| !w.starts_with('-'));
-    subcommand.map_or("fabbench".to_owned(), |word| format!("fabbench {word}"))
-}
-
-/// `node-a (A)` in a pair.
-fn named(name: &str, names: &[&str]) -> String {
-    let letter = letter(name, names);
-    if letter == name { name.to_owned() } else { format!("{name} ({letter})") }
-}
-
-fn host_facts(host: &Host) -> String {
-    let mut facts = Vec::new();
-    if !host.hostname.is_empty() && host.hostname != host.name {
-        facts.push(format!("calls itself {}", host.hostname));
-    }
-    facts.push(format!("Linux {} {}", or_unknown(&host.kernel), host.arch).trim_end().to_owned());
-    facts.push(or_unknown(&host.os).to_owned());
-    facts.push(format!("{} ({})", count(host.cpus as usize, "CPU"), or_unknown(&host.cpu)));
-    if !host.devices.is_empty() {
-        facts.push(format!("rdma-core {}", or_unknown(&host.rdma_core)));
-    }
-    facts.push(format!("agent {}", or_unknown(&host.agent)));
-    facts.join(", ")
 }
 
 fn device_table(keys: Vec<Column>, rows: Vec<Vec<String>>) -> Table {
@@ -262,10 +237,6 @@ fn problems(checks: &[Check], page: &mut Page) {
     }
 }
 
-fn noteworthy(check: &Check) -> bool {
-    !matches!(judged(Some(check.status)), Status::Pass | Status::NotApplicable)
-}
-
 fn found(check: &Check) -> String {
     let mut text = check.found.clone();
     if !check.wanted.is_empty() && check.status != Status::Pass {
@@ -275,20 +246,6 @@ fn found(check: &Check) -> String {
         text.push_str(&format!("; to do: {}", check.remedy));
     }
     text
-}
-
-/// The object of a check with its host, which is not named twice.
-fn object_of(check: &Check, names: &[&str]) -> String {
-    let host = letter(&check.host, names);
-    let object = match check.object.rsplit_once('/') {
-        Some((of, port)) if host_of(&check.object) == of && of == check.host => port,
-        _ => &check.object,
-    };
-    if object.is_empty() || object == check.host {
-        host.to_owned()
-    } else {
-        format!("{host} {object}")
-    }
 }
 
 /// Names that share a text, in the order met: `rail0, rail1`.
@@ -302,15 +259,6 @@ fn grouped<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<(String, 
         }
     }
     groups.into_iter().map(|(names, text)| (names.join(", "), text)).collect()
-}
-
-fn mtu(bytes: u32) -> String {
-    // The path MTU is known by its bytes: 4096, not 4 KiB.
-    if bytes == 0 { "unknown".to_owned() } else { format!("{bytes} B") }
-}
-
-fn or_unknown(text: &str) -> &str {
-    if text.is_empty() { "unknown" } else { text }
 }
 
 fn or_none(text: &str) -> &str {

@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style};
 use textwrap::WordSplitter;
 use textwrap::core::display_width;
 
+use super::Options;
 use crate::model::Status;
 
 /// Narrower terminals are treated as this wide.
@@ -18,11 +19,18 @@ pub(super) struct Page {
     text: String,
     width: usize,
     color: bool,
+    /// Adds every parameter, path, counter and repeat.
+    pub(super) explain: bool,
 }
 
 impl Page {
-    pub(super) fn new(width: usize, color: bool) -> Self {
-        Page { text: String::new(), width: width.max(NARROWEST), color }
+    pub(super) fn new(options: &Options) -> Self {
+        Page {
+            text: String::new(),
+            width: options.width.max(NARROWEST),
+            color: options.color,
+            explain: options.explain,
+        }
     }
 
     pub(super) fn finish(self) -> String {
@@ -311,7 +319,7 @@ mod tests {
     }
 
     fn rendered(width: usize, table: Table) -> String {
-        let mut page = Page::new(width, false);
+        let mut page = Page::new(&Options { width, ..Options::default() });
         page.table(table);
         page.finish()
     }
@@ -363,12 +371,12 @@ mod tests {
 
     #[test]
     fn colour_does_not_move_columns() {
-        let mut page = Page::new(80, true);
+        let mut page = Page::new(&Options { color: true, ..Options::default() });
         let mut table = Table::new(vec![Column::key("judged"), Column::key("rail")]);
         table.row(vec![page.status(Status::Fail), "rail0".into()]);
         page.table(table);
         let text = page.finish();
         assert!(text.contains("fail\u{1b}[0m    rail0"), "{text:?}");
-        assert!(!Page::new(80, false).status(Status::Fail).contains('\u{1b}'));
+        assert!(!Page::new(&Options::default()).status(Status::Fail).contains('\u{1b}'));
     }
 }

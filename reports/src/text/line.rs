@@ -1,8 +1,8 @@
 //! Results in a single line: live progress and `--quiet`.
 
-use super::{arrow, count, host_names, label};
 use crate::model::{Measurement, Report, Status};
 use crate::units::{BitRate, MessageRate, Size, Time};
+use crate::words::{arrow, count, host_names, label};
 
 /// One measurement as a line without an end of line, e.g.
 /// `bandwidth 64 KiB WRITE rail0 A→B: 9.81 Gb/s (min window 9.70 Gb/s)`.

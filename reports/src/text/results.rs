@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::layout::{Column, Page, Table};
-use super::{View, host_of, judged, label, result_line};
+use super::result_line;
 use crate::model::{Latency, Measurement, Status};
-use crate::units::{BitRate, Factor, MessageRate, Share, Size, Time, range};
+use crate::units::{BitRate, MessageRate, Share, Size, Time, range};
+use crate::view::{Beside, View};
+use crate::words::{arrow, half_trip, host_of, judged, label, median, repeat_p50s, trip};
 
 pub(super) fn integrity(view: &View, page: &mut Page) {
     let measurements = view.of("integrity", false);
@@ -116,7 +118,7 @@ pub(super) fn tcp(view: &View, page: &mut Page) {
     if all.is_empty() {
         return;
     }
-    let beside: Vec<Option<Beside>> = all.iter().map(|m| rdma_beside(view, m)).collect();
+    let beside: Vec<Option<Beside>> = all.iter().map(|m| view.rdma_beside(m)).collect();
     let compared = beside.iter().any(Option::is_some);
     page.title(if compared { "TCP, and RDMA beside it" } else { "TCP" });
     page.table(tcp_table(view, &all, beside));
@@ -185,7 +187,7 @@ fn latency_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
             rail(m),
             label(m),
             Size(m.size_bytes).to_string(),
-            super::arrow(&m.initiator, &m.responder, &view.names),
+            arrow(&m.initiator, &m.responder, &view.names),
             time(|l| Some(l.p50)),
             time(|l| Some(l.p99)),
             time(|l| l.p999),
@@ -362,48 +364,6 @@ fn tcp_rate(m: &Measurement) -> (String, String) {
     (BitRate(rate.median).to_string(), range(BitRate(rate.min), BitRate(rate.max)))
 }
 
-/// An RDMA result beside one of TCP.
-#[derive(Debug, Default)]
-struct Beside {
-    text: String,
-    gain: String,
-}
-
-/// The comparable RDMA result and how many times as good it is.
-fn rdma_beside(view: &View, tcp: &Measurement) -> Option<Beside> {
-    let comparable = |m: &&Measurement| {
-        host_of(&m.data_from) == host_of(&tcp.data_from)
-            && host_of(&m.data_to) == host_of(&tcp.data_to)
-            && (tcp.path.rail.is_empty() || m.path.rail == tcp.path.rail)
-            && m.bidirectional == tcp.bidirectional
-            && view.rails_together(m) == view.rails_together(tcp)
-            && m.op != "read"
-    };
-    let candidates = view.of(&tcp.test, false).into_iter().filter(comparable);
-    if tcp.test == "latency" {
-        // SEND is what request and response do: both sides take part.
-        let alike = candidates.filter(|m| m.size_bytes == tcp.size_bytes);
-        let rdma = alike.min_by_key(|m| m.op != "send")?;
-        let (ours, theirs) = (half_trip(rdma)?, half_trip(tcp)?);
-        let text = format!("{} {}", Time(ours), label(rdma));
-        return Some(Beside { text, gain: factor(theirs, ours) });
-    }
-    let alike = candidates.filter(|m| m.goodput_bps.is_some());
-    let rdma = alike.min_by_key(|m| (m.op != "write", m.size_bytes != tcp.size_bytes))?;
-    let (ours, theirs) = (rdma.goodput_bps?.median, tcp.goodput_bps?.median);
-    let text = format!("{} {} {}", BitRate(ours), label(rdma), Size(rdma.size_bytes));
-    Some(Beside { text, gain: factor(ours, theirs) })
-}
-
-fn factor(better: f64, worse: f64) -> String {
-    if worse > 0.0 { Factor(better / worse).to_string() } else { "n/a".to_owned() }
-}
-
-fn half_trip(m: &Measurement) -> Option<f64> {
-    let p50 = m.latency_ns?.p50;
-    Some(if m.is_half_rtt == Some(true) { p50 } else { p50 / 2.0 })
-}
-
 fn path_name(view: &View, m: &Measurement) -> String {
     let netdev = m.initiator.rsplit_once('/').map_or("", |(_, netdev)| netdev);
     let name = if m.path.rail.is_empty() { netdev } else { &m.path.rail };
@@ -416,31 +376,6 @@ fn p50_spread(m: &Measurement) -> Option<f64> {
     let middle = median(&p50s);
     let (low, high) = (p50s.first()?, p50s.last()?);
     (p50s.len() > 1 && middle > 0.0).then(|| (high - low) / middle)
-}
-
-/// Sorted.
-fn repeat_p50s(m: &Measurement) -> Vec<f64> {
-    let latencies = m.repeats.iter().filter_map(|r| r.latency_ns);
-    let mut p50s: Vec<f64> = latencies.map(|latency| latency.p50).collect();
-    p50s.sort_by(f64::total_cmp);
-    p50s
-}
-
-/// Of sorted values; 0 of none.
-fn median(sorted: &[f64]) -> f64 {
-    match sorted.len() {
-        0 => 0.0,
-        odd if odd % 2 == 1 => sorted[odd / 2],
-        even => (sorted[even / 2 - 1] + sorted[even / 2]) / 2.0,
-    }
-}
-
-fn trip(m: &Measurement) -> &'static str {
-    match m.is_half_rtt {
-        Some(true) => "half RTT",
-        Some(false) => "RTT",
-        None => "unknown",
-    }
 }
 
 fn rail(m: &Measurement) -> String {

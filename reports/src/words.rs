@@ -1,0 +1,217 @@
+//! The words that every form of a report shares.
+
+use crate::model::{Check, Host, Measurement, Report, Status};
+
+pub(crate) fn host_names(report: &Report) -> Vec<&str> {
+    report.hosts.iter().map(|host| host.name.as_str()).collect()
+}
+
+/// `A→B` between two hosts, their names among more.
+pub(crate) fn arrow(from: &str, to: &str, names: &[&str]) -> String {
+    format!("{}→{}", letter(host_of(from), names), letter(host_of(to), names))
+}
+
+/// A or B in a pair; the name of the host otherwise.
+pub(crate) fn letter<'a>(host: &'a str, names: &[&str]) -> &'a str {
+    match names {
+        [a, _] if *a == host => "A",
+        [_, b] if *b == host => "B",
+        _ => host,
+    }
+}
+
+/// The host of `host/dev:port`; names may hold slashes, ports do not.
+pub(crate) fn host_of(endpoint: &str) -> &str {
+    endpoint.rsplit_once('/').map_or(endpoint, |(host, _)| host)
+}
+
+/// How a verdict reads where something was measured: what was not judged is never a pass.
+pub(crate) fn judged(status: Option<Status>) -> Status {
+    status.unwrap_or(Status::Unjudged)
+}
+
+/// The operation as people write it: `WRITE`, `request/response`.
+pub(crate) fn operation(op: &str) -> String {
+    match op {
+        "request_response" => "request/response".to_owned(),
+        "stream" => op.to_owned(),
+        verbs => verbs.to_uppercase(),
+    }
+}
+
+/// `WRITE`, `TCP stream`: reliable connected is what is meant where nothing is said.
+pub(crate) fn label(m: &Measurement) -> String {
+    match m.transport.as_str() {
+        "rc" => operation(&m.op),
+        transport => format!("{} {}", transport.to_uppercase(), operation(&m.op)),
+    }
+}
+
+/// `1 repeat`, `3 repeats`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// `fabbench pair`, whether the command line was kept with the program's name or without.
+pub(crate) fn command(words: &[String]) -> String {
+    let program = words.first().filter(|word| word.rsplit('/').next() == Some("fabbench"));
+    let subcommand =
+        words.iter().skip(usize::from(program.is_some())).find(|w| !w.starts_with('-'));
+    subcommand.map_or("fabbench".to_owned(), |word| format!("fabbench {word}"))
+}
+
+/// `node-a (A)` in a pair.
+pub(crate) fn named(name: &str, names: &[&str]) -> String {
+    let letter = letter(name, names);
+    if letter == name { name.to_owned() } else { format!("{name} ({letter})") }
+}
+
+pub(crate) fn host_facts(host: &Host) -> String {
+    let mut facts = Vec::new();
+    if !host.hostname.is_empty() && host.hostname != host.name {
+        facts.push(format!("calls itself {}", host.hostname));
+    }
+    facts.push(format!("Linux {} {}", or_unknown(&host.kernel), host.arch).trim_end().to_owned());
+    facts.push(or_unknown(&host.os).to_owned());
+    facts.push(format!("{} ({})", count(host.cpus as usize, "CPU"), or_unknown(&host.cpu)));
+    if !host.devices.is_empty() {
+        facts.push(format!("rdma-core {}", or_unknown(&host.rdma_core)));
+    }
+    facts.push(format!("agent {}", or_unknown(&host.agent)));
+    facts.join(", ")
+}
+
+pub(crate) fn noteworthy(check: &Check) -> bool {
+    !matches!(judged(Some(check.status)), Status::Pass | Status::NotApplicable)
+}
+
+/// The object of a check with its host, which is not named twice.
+pub(crate) fn object_of(check: &Check, names: &[&str]) -> String {
+    let host = letter(&check.host, names);
+    let object = match check.object.rsplit_once('/') {
+        Some((of, port)) if host_of(&check.object) == of && of == check.host => port,
+        _ => &check.object,
+    };
+    if object.is_empty() || object == check.host {
+        host.to_owned()
+    } else {
+        format!("{host} {object}")
+    }
+}
+
+pub(crate) fn mtu(bytes: u32) -> String {
+    // The path MTU is known by its bytes: 4096, not 4 KiB.
+    if bytes == 0 { "unknown".to_owned() } else { format!("{bytes} B") }
+}
+
+pub(crate) fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "unknown" } else { text }
+}
+
+/// Function and performance in words, apart; what was not judged is counted.
+pub(crate) fn verdict_parts(report: &Report) -> String {
+    let verdict = &report.verdict;
+    let function = match verdict.function {
+        Status::Pass => "function passed".to_owned(),
+        Status::Warn => "function passed with warnings".to_owned(),
+        Status::Fail => "function failed".to_owned(),
+        Status::Incomplete => "function incomplete: not all that was asked was measured".to_owned(),
+        other => format!("function {other}"),
+    };
+    let performance = match verdict.performance {
+        Status::Pass => format!("performance passed{}", unjudged(report)),
+        Status::Warn => format!("performance has warnings{}", unjudged(report)),
+        Status::Fail => format!("performance failed{}", unjudged(report)),
+        Status::Unjudged if report.simulated => {
+            "line rate not judged: Soft-RoCE has none".to_owned()
+        }
+        Status::Unjudged => "performance not judged".to_owned(),
+        other => format!("performance {other}"),
+    };
+    format!("{function}; {performance}")
+}
+
+/// How many timed RDMA results stand without a verdict; the TCP baseline has none to have.
+fn unjudged(report: &Report) -> String {
+    let timed = report.measurements.iter();
+    let timed = timed.filter(|m| m.test != "integrity" && m.transport != "tcp");
+    match timed.filter(|m| judged(m.status) == Status::Unjudged).count() {
+        0 => String::new(),
+        number => format!(" ({} not judged)", count(number, "result")),
+    }
+}
+
+pub(crate) fn is_traffic(name: &str) -> bool {
+    TRAFFIC.contains(&name.rsplit_once('/').map_or(name, |(_, counter)| counter))
+}
+
+pub(crate) fn meaning(name: &str) -> &'static str {
+    let counter = name.rsplit_once('/').map_or(name, |(_, counter)| counter);
+    let other = if is_traffic(name) { "traffic" } else { "something changed" };
+    let known = MEANINGS.iter().find(|(name, _)| *name == counter);
+    known.map_or(other, |(_, meaning)| meaning)
+}
+
+/// Counters that grow with every packet; they prove traffic and explain nothing.
+const TRAFFIC: [&str; 12] = [
+    "sent_pkts",
+    "rcvd_pkts",
+    "sent_bytes",
+    "rcvd_bytes",
+    "port_xmit_data",
+    "port_rcv_data",
+    "port_xmit_packets",
+    "port_rcv_packets",
+    "unicast_xmit_packets",
+    "unicast_rcv_packets",
+    "rdma_sends",
+    "rdma_recvs",
+];
+
+/// What a counter says, in words.
+const MEANINGS: [(&str, &str); 14] = [
+    ("link_downed", "the link went down"),
+    ("link_error_recovery", "the link recovered from an error"),
+    ("symbol_error", "bad symbols on the cable"),
+    ("port_rcv_errors", "broken packets arrived"),
+    ("port_xmit_discards", "packets were dropped before sending"),
+    ("retry_exceeded_err", "gave up: the peer did not answer"),
+    ("completer_retry_err", "requests were sent again"),
+    ("local_ack_timeout_err", "an acknowledgement did not come in time"),
+    ("packet_seq_err", "packets were lost on the way there"),
+    ("rcvd_seq_err", "packets were lost on the way here"),
+    ("out_of_seq_request", "packets were lost on the way here"),
+    ("out_of_sequence", "packets were lost on the way here"),
+    ("duplicate_request", "requests arrived twice"),
+    ("send_err", "sending failed"),
+];
+
+pub(crate) fn half_trip(m: &Measurement) -> Option<f64> {
+    let p50 = m.latency_ns?.p50;
+    Some(if m.is_half_rtt == Some(true) { p50 } else { p50 / 2.0 })
+}
+
+/// Sorted.
+pub(crate) fn repeat_p50s(m: &Measurement) -> Vec<f64> {
+    let latencies = m.repeats.iter().filter_map(|r| r.latency_ns);
+    let mut p50s: Vec<f64> = latencies.map(|latency| latency.p50).collect();
+    p50s.sort_by(f64::total_cmp);
+    p50s
+}
+
+/// Of sorted values; 0 of none.
+pub(crate) fn median(sorted: &[f64]) -> f64 {
+    match sorted.len() {
+        0 => 0.0,
+        odd if odd % 2 == 1 => sorted[odd / 2],
+        even => (sorted[even / 2 - 1] + sorted[even / 2]) / 2.0,
+    }
+}
+
+pub(crate) fn trip(m: &Measurement) -> &'static str {
+    match m.is_half_rtt {
+        Some(true) => "half RTT",
+        Some(false) => "RTT",
+        None => "unknown",
+    }
+}
