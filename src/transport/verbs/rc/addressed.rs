@@ -1,8 +1,9 @@
 //! Operations on named ranges over reliable connected queue pairs.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
-use super::{BATCH, EndAddress, Parts, Prepared, Remote, completion_failure, idle};
+use super::{BATCH, EndAddress, Parts, Prepared, Remote, SLEEP, completion_failure, should_sleep};
 use crate::session::protocol::PortPath;
 use crate::transport::verbs::cq::{CompletionQueue, WorkCompletion};
 use crate::transport::verbs::device::Context;
@@ -96,6 +97,8 @@ impl PreparedAddressed {
             tx_depth,
             rx_depth,
             done,
+            fetched: 0,
+            handed_out: 0,
         })
     }
 }
@@ -113,7 +116,10 @@ pub struct RcAddressed {
     object: String,
     tx_depth: u32,
     rx_depth: u32,
+    /// Completions polled, and how many of them have been handed out.
     done: [WorkCompletion; BATCH],
+    fetched: usize,
+    handed_out: usize,
 }
 
 struct Lane {
@@ -157,6 +163,17 @@ impl RcAddressed {
     fn outside(&self, buffer: &str, offset: u64, span: u32, len: u64) -> Failure {
         let cause = format!("{span} bytes at {offset} reach outside the {buffer} {len} bytes");
         Failure::new(FailureKind::Internal, "address memory", &self.object, cause)
+    }
+
+    /// Polls once all that was polled before is handed out; true when there is something to hand
+    /// out.
+    #[inline]
+    fn fetch(&mut self) -> Result<bool> {
+        if self.handed_out == self.fetched {
+            self.fetched = self.cq.poll(&mut self.done)?;
+            self.handed_out = 0;
+        }
+        Ok(self.handed_out < self.fetched)
     }
 
     fn completion(&mut self, done: &WorkCompletion) -> Completion {
@@ -231,15 +248,19 @@ impl Addressed for RcAddressed {
     }
 
     fn poll(&mut self, done: &mut [Completion]) -> Result<usize> {
-        let wanted = done.len().min(BATCH);
-        let count = self.cq.poll(&mut self.done[..wanted])?;
-        for i in 0..count {
-            let completion = self.done[i];
+        if !self.fetch()? {
+            return Ok(0);
+        }
+        let count = done.len().min(self.fetched - self.handed_out);
+        for place in &mut done[..count] {
+            let at = self.handed_out;
+            let completion = self.done[at];
             if !completion.is_ok() {
-                let done = &self.done[..count];
-                return Err(completion_failure(done, i, &self.context, &self.object));
+                let done = &self.done[..self.fetched];
+                return Err(completion_failure(done, at, &self.context, &self.object));
             }
-            done[i] = self.completion(&completion);
+            *place = self.completion(&completion);
+            self.handed_out += 1;
         }
         Ok(count)
     }
@@ -255,6 +276,14 @@ impl Addressed for RcAddressed {
 
     #[inline]
     fn idle(&mut self, empty: u32) -> Result<bool> {
-        idle(&self.context, empty)
+        let sleep = should_sleep(&self.context, empty)?;
+        if sleep {
+            self.cq.arm()?;
+            // What came before the queue was armed wakes nobody.
+            if !self.fetch()? {
+                self.cq.wait(Instant::now() + SLEEP)?;
+            }
+        }
+        Ok(sleep)
     }
 }

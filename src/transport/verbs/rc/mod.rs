@@ -12,10 +12,11 @@ pub use addressed::{AddressedSpec, PreparedAddressed, RcAddressed};
 pub use stream::{Arrival, PreparedStream, RcStream, StreamSpec};
 
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::cq::{CompletionQueue, WorkCompletion};
+use super::cq::{CompletionChannel, CompletionQueue, WorkCompletion};
 use super::device::Context;
 use super::error::{CallError, Error, Operation};
 use super::ffi;
@@ -35,6 +36,10 @@ const HOP_LIMIT: u8 = 64;
 /// Empty looks between two looks at the device's events, and at the completion queue where
 /// arrivals are seen in memory.
 const LOOKS: u32 = 1024;
+/// Empty looks between two sleeps over a soft device.
+const SPINS: u32 = 16;
+/// Longest sleep.
+const SLEEP: Duration = Duration::from_millis(2);
 /// Completions collected by one poll.
 const BATCH: usize = 32;
 
@@ -182,20 +187,18 @@ fn completion_failure(
     }
 }
 
-/// What an endpoint does after `empty` looks that found nothing: see [`crate::transport::Stream`].
+/// Whether an endpoint should sleep after `empty` looks that found nothing: only over a soft device,
+/// whose work waits for the CPU that a spinning loop takes.
 #[inline]
-fn idle(context: &Context, empty: u32) -> Result<bool> {
+fn should_sleep(context: &Context, empty: u32) -> Result<bool> {
     if empty.is_multiple_of(LOOKS) {
         context.check_events()?;
     }
-    // A soft device's work waits for the CPU that this loop would spin on.
-    let give_up = empty.is_multiple_of(16) && context.quirks().soft;
-    if give_up {
-        std::thread::yield_now();
-    } else {
+    let sleep = empty.is_multiple_of(SPINS) && context.quirks().soft;
+    if !sleep {
         std::hint::spin_loop();
     }
-    Ok(give_up)
+    Ok(sleep)
 }
 
 /// The GID at the index that was chosen; unspecified where packets go by LID alone.
@@ -252,7 +255,13 @@ fn path(context: &Context, port: &PortPath, object: &str) -> Result<(Path, u8)> 
 fn completion_queue(context: &Context, parts: &Parts) -> Result<CompletionQueue> {
     let Capacity { sends, receives, .. } = parts.capacity;
     let entries = (u64::from(sends) + u64::from(receives)) * parts.lanes as u64;
-    Ok(CompletionQueue::new(context, u32::try_from(entries).unwrap_or(u32::MAX), None)?)
+    let entries = u32::try_from(entries).unwrap_or(u32::MAX);
+    // Only a soft device is ever waited for.
+    let channel = match context.quirks().soft {
+        true => Some(CompletionChannel::new(context)?),
+        false => None,
+    };
+    Ok(CompletionQueue::new(context, entries, channel.as_ref())?)
 }
 
 /// A fresh sequence number of 24 bits for each lane, so that packets of an earlier connection with

@@ -4,10 +4,13 @@
 //! receive slots. How an arrival is seen is decided when the endpoint is built ([`Arrival`]).
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use fabbench_harness::plan::{Op, Test};
 
-use super::{BATCH, EndAddress, LOOKS, Parts, Prepared, Remote, completion_failure, idle};
+use super::{
+    BATCH, EndAddress, LOOKS, Parts, Prepared, Remote, SLEEP, completion_failure, should_sleep,
+};
 use crate::session::protocol::{PortPath, Prepare};
 use crate::transport::verbs::cq::{CompletionQueue, WorkCompletion};
 use crate::transport::verbs::device::Context;
@@ -317,6 +320,7 @@ impl RcStream {
     /// Knobs as they took effect, for the report.
     pub fn effective(&self) -> BTreeMap<String, serde_json::Value> {
         let shape = &self.shape;
+        let soft = self.context.quirks().soft;
         let mut effective = BTreeMap::from([
             ("qps".into(), self.lanes.len().into()),
             ("tx_depth".into(), shape.depth.into()),
@@ -325,6 +329,7 @@ impl RcStream {
             ("arrival".into(), shape.arrival.word().into()),
             ("relaxed_ordering".into(), shape.relaxed.into()),
             ("mtu".into(), self.mtu.into()),
+            ("polling".into(), if soft { "busy, asleep when idle" } else { "busy" }.into()),
             ("timeout".into(), self.timeout.into()),
         ]);
         match shape.op {
@@ -339,9 +344,9 @@ impl RcStream {
         self.shape.area()
     }
 
-    /// Moves what has completed into the lanes' counters.
+    /// Moves what has completed into the lanes' counters; returns how many completions that were.
     #[inline]
-    fn progress(&mut self) -> Result<()> {
+    fn progress(&mut self) -> Result<usize> {
         let count = self.cq.poll(&mut self.done)?;
         for i in 0..count {
             let done = &self.done[i];
@@ -368,7 +373,7 @@ impl RcStream {
                 lane.post_receives(taken)?;
             }
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Follows the sequence numbers that arriving WRITEs leave in memory.
@@ -451,7 +456,18 @@ impl Stream for RcStream {
 
     #[inline]
     fn idle(&mut self, empty: u32) -> Result<bool> {
-        idle(&self.context, empty)
+        let sleep = should_sleep(&self.context, empty)?;
+        if sleep && self.shape.arrival == Arrival::Memory {
+            // Nothing tells of an arrival in memory.
+            std::thread::yield_now();
+        } else if sleep {
+            self.cq.arm()?;
+            // What came before the queue was armed wakes nobody.
+            if self.progress()? == 0 {
+                self.cq.wait(Instant::now() + SLEEP)?;
+            }
+        }
+        Ok(sleep)
     }
 }
 
