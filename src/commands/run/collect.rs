@@ -125,6 +125,9 @@ fn method(outcome: &CaseOutcome) -> Method {
     let number = |name: &str, asked: u32| {
         effective.get(name).and_then(Value::as_u64).map_or(asked, |n| n as u32)
     };
+    let text = |name: &str, unsaid: &str| {
+        effective.get(name).and_then(Value::as_str).unwrap_or(unsaid).to_owned()
+    };
     let timed = outcome.case.test != Test::Integrity;
     Method {
         qps: number("qps", knobs.qps),
@@ -133,8 +136,8 @@ fn method(outcome: &CaseOutcome) -> Method {
         rx_depth: number("rx_depth", 0),
         inline: number("inline", 0),
         signal_every: number("signal_every", knobs.signal_every),
-        polling: "busy".into(),
-        arrival: effective.get("arrival").and_then(Value::as_str).unwrap_or_default().into(),
+        polling: text("polling", "busy"),
+        arrival: text("arrival", ""),
         warmup_ns: if timed { knobs.warmup_ns } else { 0 },
         window_ns: if timed { knobs.window_ns } else { 0 },
         interval_ns: if timed { knobs.interval_ns } else { 0 },
