@@ -1,5 +1,6 @@
 //! The data model of a report and its renderers.
 
+pub mod advice;
 pub mod json;
 pub mod model;
 #[cfg(test)]
