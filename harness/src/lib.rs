@@ -1,5 +1,6 @@
 //! Judges what was measured. Pure: opens no device, file or socket.
 
+pub mod advise;
 pub mod checks;
 pub mod counters;
 pub mod facts;
