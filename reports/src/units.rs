@@ -115,7 +115,7 @@ pub fn range(low: impl fmt::Display, high: impl fmt::Display) -> String {
 /// In the largest unit that leaves at least one whole; the last unit takes the rest.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if value == 0.0 {
-        return format!("0 {}", units[0].1);
+        return format!("0 {}", units[units.len() - 1].1);
     }
     // 999.96 Mb/s would print as 1000.0 Mb/s: the next unit begins where rounding reaches it.
     let reaches = |unit: f64| value.abs() >= unit * 0.99995;
@@ -151,7 +151,7 @@ mod tests {
             (99.996e9, "100.0 Gb/s"),
             (1500.0, "1.50 kb/s"),
             (0.5, "0.50 b/s"),
-            (0.0, "0 Gb/s"),
+            (0.0, "0 b/s"),
         ];
         for (bps, text) in cases {
             assert_eq!(BitRate(bps).to_string(), text);

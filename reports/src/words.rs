@@ -147,7 +147,11 @@ pub(crate) fn is_traffic(name: &str) -> bool {
 
 pub(crate) fn meaning(name: &str) -> &'static str {
     let counter = name.rsplit_once('/').map_or(name, |(_, counter)| counter);
-    let other = if is_traffic(name) { "traffic" } else { "something changed" };
+    let other = if is_traffic(name) {
+        "traffic"
+    } else {
+        "unknown to fabbench: see the documentation of the driver"
+    };
     let known = MEANINGS.iter().find(|(name, _)| *name == counter);
     known.map_or(other, |(_, meaning)| meaning)
 }
@@ -169,7 +173,7 @@ const TRAFFIC: [&str; 12] = [
 ];
 
 /// What a counter says, in words.
-const MEANINGS: [(&str, &str); 14] = [
+const MEANINGS: [(&str, &str); 15] = [
     ("link_downed", "the link went down"),
     ("link_error_recovery", "the link recovered from an error"),
     ("symbol_error", "bad symbols on the cable"),
@@ -184,6 +188,7 @@ const MEANINGS: [(&str, &str); 14] = [
     ("out_of_sequence", "packets were lost on the way here"),
     ("duplicate_request", "requests arrived twice"),
     ("send_err", "sending failed"),
+    ("retransmitted_segments", "TCP sent segments again: lost or late on the way"),
 ];
 
 pub(crate) fn half_trip(m: &Measurement) -> Option<f64> {

@@ -41,7 +41,7 @@ pub(super) fn counters(view: &View, page: &mut Page) {
     page.table(table);
     let traffic = totals.keys().filter(|name| is_traffic(name)).count();
     let silent = if shown == 0 { "; no error counter grew" } else { "" };
-    if !page.explain {
+    if !page.explain && (traffic > 0 || shown == 0) {
         page.paragraph(&format!("{} of traffic grew{silent}", count(traffic, "counter")));
     }
 }

@@ -52,7 +52,9 @@ pub fn report_line(report: &Report) -> String {
     if missing > 0 {
         line.push_str(&format!(", {missing} not measured"));
     }
-    if let Some(reason) = verdict.reasons.first() {
+    // The first reason is the sum in words; the second is why it is not better.
+    let explaining = if verdict.status == Status::Pass { 1 } else { 2 };
+    for reason in verdict.reasons.iter().take(explaining) {
         line.push_str(&format!("; {reason}"));
     }
     line

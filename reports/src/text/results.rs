@@ -1,6 +1,6 @@
 //! What was measured, one table a test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::{Column, Page, Table};
 use super::result_line;
@@ -123,15 +123,16 @@ pub(super) fn tcp(view: &View, page: &mut Page) {
     page.title(if compared { "TCP, and RDMA beside it" } else { "TCP" });
     page.table(tcp_table(view, &all, beside));
     if all.iter().any(|m| m.test == "latency") {
-        page.paragraph("latency: median of half a round trip");
+        page.paragraph("latency: half of the median round trip; min–max: of the repeats' medians");
     }
     if compared {
         page.paragraph("gain: how many times as good RDMA is; below 1 TCP is better");
     }
-    let mut reasons: Vec<&str> = all.iter().map(|m| m.path.why.as_str()).collect();
-    reasons.dedup();
-    for why in reasons.into_iter().filter(|why| !why.is_empty()) {
-        page.paragraph(&format!("path: {why}"));
+    let mut told = BTreeSet::new();
+    for why in all.iter().map(|m| m.path.why.as_str()) {
+        if !why.is_empty() && told.insert(why) {
+            page.paragraph(&format!("path: {why}"));
+        }
     }
     notes(view, &all, page);
 }
