@@ -116,3 +116,31 @@ pub struct Knobs {
     /// Integrity: bytes to verify in each direction.
     pub volume_bytes: u64,
 }
+
+/// Longest interval of a series.
+const LONGEST_INTERVAL_NS: u64 = 100_000_000;
+
+/// Fewest intervals of a window, so that ends which begin a little apart share most of them.
+const FEWEST_INTERVALS: u64 = 8;
+
+/// A window of about `window_ns` that is a whole number of intervals, and their length, ns.
+pub fn in_intervals(window_ns: u64) -> (u64, u64) {
+    let count = window_ns.div_ceil(LONGEST_INTERVAL_NS).max(FEWEST_INTERVALS);
+    let interval_ns = (window_ns / count).max(1);
+    (interval_ns * count, interval_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_intervals;
+
+    #[test]
+    fn a_window_is_whole_intervals_and_at_least_eight() {
+        let ms = 1_000_000;
+        assert_eq!(in_intervals(1000 * ms), (1000 * ms, 100 * ms));
+        assert_eq!(in_intervals(500 * ms), (500 * ms, 500 * ms / 8));
+        assert_eq!(in_intervals(1250 * ms), (13 * (1250 * ms / 13), 1250 * ms / 13));
+        assert_eq!(in_intervals(10 * ms), (10 * ms, 10 * ms / 8));
+        assert_eq!(in_intervals(0), (8, 1));
+    }
+}

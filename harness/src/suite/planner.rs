@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::file::{op_word, word};
 use super::{Lanes, Overrides, Plan, RailTraits, Scene, Step, Suite, SuiteError};
-use crate::plan::{Case, Direction, Group, Knobs, Op, Test, Transport};
+use crate::plan::{Case, Direction, Group, Knobs, Op, Test, Transport, in_intervals};
 use crate::size::{check_size, size_text};
 
 /// What verified bytes are assumed to take, as slow as emulated hosts: 50 MB/s.
@@ -57,8 +57,9 @@ fn overridden(step: &Step, overrides: &Overrides) -> Step {
     if step.test != Test::Integrity {
         step.repeats = overrides.repeats.unwrap_or(step.repeats);
         if let Some(duration) = overrides.duration {
-            step.window = duration;
-            step.interval = step.interval.min(duration);
+            let (window, interval) = in_intervals(nanos(duration));
+            step.window = Duration::from_nanos(window);
+            step.interval = Duration::from_nanos(interval);
             // Who asks for a time wants it spent.
             step.rounds = None;
         }
@@ -147,7 +148,6 @@ fn case(step: &Step, point: &Point, rail: Option<usize>) -> Case {
     if step.together {
         id += "/together";
     }
-    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     Case {
         id,
         test: step.test,
@@ -274,11 +274,14 @@ fn fit(suite: &Suite, scene: &Scene, groups: &mut [Group]) -> Option<String> {
     ))
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Windows stay whole intervals, as a series is made of them.
 fn shorten(case: &mut Case, scale: f64) {
-    let shorter = |nanos: u64, least: Duration| {
-        let least = u64::try_from(least.as_nanos()).unwrap_or(u64::MAX);
-        ((nanos as f64 * scale) as u64).max(least.min(nanos))
+    let shorter = |time_ns: u64, least: Duration| {
+        ((time_ns as f64 * scale) as u64).max(nanos(least).min(time_ns))
     };
     let knobs = &mut case.knobs;
     let window_ns = shorter(knobs.window_ns, SHORTEST_WINDOW);

@@ -117,7 +117,8 @@ fn presence(measured: &Measurement) -> Option<(Status, String)> {
             "no round trip was measured"
         }
         "bandwidth" if measured.goodput_bps.is_none_or(|rate| rate.median <= 0.0) => {
-            "no payload arrived in the measured windows"
+            "no payload was counted in the windows that all ends have in common: measure longer \
+             (--duration)"
         }
         _ => return None,
     };

@@ -179,7 +179,12 @@ fn next(report: &Report, function: Status) -> Vec<String> {
     for status in [Status::Fail, Status::Warn] {
         for check in report.checks.iter().filter(|check| check.status == status) {
             if !check.remedy.is_empty() {
-                add(format!("{}, {}: {}", check.host, check.object, check.remedy));
+                let place = if check.object == check.host {
+                    check.host.clone()
+                } else {
+                    format!("{}, {}", check.host, check.object)
+                };
+                add(format!("{place}: {}", check.remedy));
             }
         }
     }
