@@ -6,8 +6,8 @@ use fabbench_harness::{checks, facts};
 use fabbench_reports::model::{Check, Host};
 use fabbench_reports::text;
 
-use super::run::{all_facts, install_interrupt, launch, print_page, start, text_options};
-use super::{CommandError, ExitCode};
+use super::run::{all_facts, install_interrupt, launch, start, text_options};
+use super::{CommandError, ExitCode, print_page};
 use crate::cli::{DevicesArgs, OutputArgs};
 use crate::session::parse_hosts;
 
@@ -40,7 +40,7 @@ pub fn run(args: &DevicesArgs) -> Result<ExitCode, CommandError> {
     } else {
         text::devices(&hosts, &found, &text_options(&OutputArgs::default()))
     };
-    print_page(page.trim_end())?;
+    print_page(&page)?;
     let usable = |host: &Host| host.devices.iter().any(|device| device.unusable.is_none());
     Ok(if hosts.iter().all(usable) { ExitCode::PASS } else { ExitCode::INCOMPLETE })
 }

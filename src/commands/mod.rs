@@ -8,6 +8,8 @@ pub mod pair;
 pub mod run;
 pub mod softroce;
 
+use std::io::Write;
+
 use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
@@ -60,23 +62,37 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Devices(args) => devices::run(args),
         Command::Softroce(args) => softroce::run(&args.action),
         Command::Agent(args) => agent::run(args, std::sync::Arc::new(crate::agent::case::Cases)),
-        Command::Completions { shell } => {
-            clap_complete::generate(
-                *shell,
-                &mut Cli::command(),
-                "fabbench",
-                &mut std::io::stdout(),
-            );
-            Ok(ExitCode::PASS)
-        }
+        Command::Completions { shell } => completions(*shell),
         Command::Man => man(),
     }
 }
 
+/// Prints a completion script. The generator panics when it cannot write, so it writes to memory.
+fn completions(shell: clap_complete::Shell) -> Result<ExitCode, CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "fabbench", &mut script);
+    print_page(&String::from_utf8_lossy(&script))?;
+    Ok(ExitCode::PASS)
+}
+
 /// Prints the manual page.
 fn man() -> Result<ExitCode, CommandError> {
+    let mut page = Vec::new();
     clap_mangen::Man::new(Cli::command())
-        .render(&mut std::io::stdout())
-        .map_err(|error| CommandError::incomplete(format!("write manual page: stdout: {error}")))?;
+        .render(&mut page)
+        .map_err(|error| CommandError::incomplete(format!("render manual page: {error}")))?;
+    print_page(&String::from_utf8_lossy(&page))?;
     Ok(ExitCode::PASS)
+}
+
+/// Prints a page on stdout, with one end of line. A reader that went away (head, less) has seen
+/// enough.
+pub fn print_page(page: &str) -> Result<(), CommandError> {
+    let mut stdout = std::io::stdout().lock();
+    match writeln!(stdout, "{}", page.trim_end()).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(CommandError::incomplete(format!("write results: stdout: {e}")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use crate::cli::SoftroceAction;
 
-use super::{CommandError, ExitCode};
+use super::{CommandError, ExitCode, print_page};
 
 /// Runs the action; prints devices to stdout.
 pub fn run(action: &SoftroceAction) -> Result<ExitCode, CommandError> {
@@ -27,7 +27,7 @@ fn up(netdev: Option<&str>, name: Option<&str>) -> Result<ExitCode, CommandError
         None => default_netdev()?,
     };
     if let Some(device) = devices().into_iter().find(|d| d.netdev == netdev) {
-        println!("{} is on {netdev} already", device.name);
+        print_page(&format!("{} is on {netdev} already", device.name))?;
         return Ok(ExitCode::PASS);
     }
     load_module()?;
@@ -36,7 +36,7 @@ fn up(netdev: Option<&str>, name: Option<&str>) -> Result<ExitCode, CommandError
         None => free_name(),
     };
     rdma(&["link", "add", &name, "type", "rxe", "netdev", &netdev])?;
-    println!("{name} created on {netdev}; fabbench softroce down {name} removes it");
+    print_page(&format!("{name} created on {netdev}; fabbench softroce down {name} removes it"))?;
     Ok(ExitCode::PASS)
 }
 
@@ -54,10 +54,10 @@ fn down(name: Option<&str>) -> Result<ExitCode, CommandError> {
     }
     for device in &chosen {
         rdma(&["link", "delete", &device.name])?;
-        println!("{} removed from {}", device.name, device.netdev);
+        print_page(&format!("{} removed from {}", device.name, device.netdev))?;
     }
     if chosen.is_empty() {
-        println!("no Soft-RoCE device to remove");
+        print_page("no Soft-RoCE device to remove")?;
     }
     Ok(ExitCode::PASS)
 }
@@ -66,10 +66,10 @@ fn down(name: Option<&str>) -> Result<ExitCode, CommandError> {
 fn status() -> Result<ExitCode, CommandError> {
     let devices = devices();
     for device in &devices {
-        println!("{} on {}: {}", device.name, device.netdev, device.state);
+        print_page(&format!("{} on {}: {}", device.name, device.netdev, device.state))?;
     }
     if devices.is_empty() {
-        println!("no Soft-RoCE device; fabbench softroce up [NETDEV] creates one (needs root)");
+        print_page("no Soft-RoCE device; fabbench softroce up [NETDEV] creates one (needs root)")?;
     }
     Ok(ExitCode::PASS)
 }

@@ -1,7 +1,7 @@
 //! Where results go: checked before the run, written as they come, completed at the end.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use fabbench_reports::model::{Measurement, Report};
@@ -19,11 +19,20 @@ pub struct Outputs {
     journal: Option<Journal>,
 }
 
-/// A file that appears under its name when it is complete.
+/// One form of the report on its way to a path.
 struct Target {
     path: PathBuf,
     form: Form,
-    temporary: NamedTempFile,
+    place: Place,
+}
+
+/// Where a target is written.
+enum Place {
+    /// Beside its path; it appears there when it is complete.
+    Beside(NamedTempFile),
+    /// Straight into what is there and is no regular file (a pipe, a terminal, /dev/null): to put
+    /// a file in its place would destroy it.
+    Into(File),
 }
 
 /// What a target holds.
@@ -51,7 +60,7 @@ impl Outputs {
         if let (Some(path), false) = (&args.json, json_on_stdout) {
             refuse_directory(path)?;
             wanted.push((path.clone(), Form::Json));
-            journal = Some((sibling(path, ".journal.jsonl"), false));
+            journal = (!is_special(path)).then(|| (sibling(path, ".journal.jsonl"), false));
         }
         if let Some(dir) = &args.out {
             fs::create_dir_all(dir).map_err(|e| unwritable("create directory", dir, &e))?;
@@ -61,7 +70,7 @@ impl Outputs {
         }
         let files = wanted
             .into_iter()
-            .map(|(path, form)| Ok(Target { temporary: temporary(&path)?, path, form }))
+            .map(|(path, form)| Ok(Target { place: Place::open(&path)?, path, form }))
             .collect::<Result<_, CommandError>>()?;
         let journal = journal.map(|(path, keep)| Journal::create(path, keep)).transpose()?;
         Ok(Outputs { files, json_on_stdout, journal })
@@ -94,33 +103,56 @@ impl Outputs {
                 Ok(())
             }
             (None, _) => Ok(()),
-            (Some(error), Some(journal)) if !journal.failed => {
+            (Some(error), Some(journal)) => {
                 let path = journal.path.display();
-                Err(CommandError::incomplete(format!("{error}; the measurements are in {path}")))
+                let all = if journal.failed {
+                    "as many measurements as fitted"
+                } else {
+                    "the measurements"
+                };
+                Err(CommandError::incomplete(format!("{error}; {all} are in {path}")))
             }
-            (Some(error), _) => Err(error),
+            (Some(error), None) => Err(error),
         }
     }
 }
 
 impl Target {
     /// Renders, writes, renames.
-    fn write(mut self, report: &Report) -> Result<(), CommandError> {
+    fn write(self, report: &Report) -> Result<(), CommandError> {
         let text = match self.form {
             Form::Json => fabbench_reports::json::write(report)
                 .map_err(|e| CommandError::incomplete(format!("write report: {e}")))?,
             Form::Text => text::report(report, &Options { explain: true, ..Options::default() }),
         };
-        let path = self.path;
-        let file = self.temporary.as_file_mut();
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(|e| {
-            CommandError::incomplete(format!("write report: {}: {e}", path.display()))
-        })?;
-        self.temporary.persist(&path).map_err(|e| {
-            CommandError::incomplete(format!("rename report: {}: {}", path.display(), e.error))
-        })?;
-        Ok(())
+        let written = match self.place {
+            Place::Into(mut file) => file.write_all(text.as_bytes()),
+            Place::Beside(file) => complete(file, &self.path, &text),
+        };
+        written.map_err(|e| {
+            let (path, cause) = (self.path.display(), cause(&e));
+            CommandError::incomplete(format!("write report: {path}: {cause}"))
+        })
     }
+}
+
+impl Place {
+    /// Opens what is needed so that writing to `path` later can only fail for lack of room.
+    fn open(path: &Path) -> Result<Place, CommandError> {
+        if !is_special(path) {
+            return temporary(path).map(Place::Beside);
+        }
+        let file = OpenOptions::new().write(true).open(path);
+        file.map(Place::Into).map_err(|e| unwritable("open report", path, &e))
+    }
+}
+
+/// Writes all of `text`, then lets the file appear at `path`; a symbolic link there stays one.
+fn complete(mut file: NamedTempFile, path: &Path, text: &str) -> io::Result<()> {
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(real(path))?;
+    Ok(())
 }
 
 impl Journal {
@@ -153,6 +185,7 @@ impl Journal {
 /// A temporary file beside `path`, readable like a file that the user's own shell makes.
 fn temporary(path: &Path) -> Result<NamedTempFile, CommandError> {
     use std::os::unix::fs::PermissionsExt;
+    let path = &real(path);
     let dir = match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
@@ -162,6 +195,22 @@ fn temporary(path: &Path) -> Result<NamedTempFile, CommandError> {
         .permissions(fs::Permissions::from_mode(0o666))
         .tempfile_in(dir)
         .map_err(|e| unwritable("create report", path, &e))
+}
+
+/// Whether something is there that is neither a regular file nor a directory.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
+}
+
+/// What a symbolic link leads to, where something is there; else the path itself.
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// An error without the temporary name that it happened to, which the crate tempfile appends.
+fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" at path ").next().unwrap_or_default().to_owned()
 }
 
 /// `path` with something added to its name.
@@ -183,9 +232,10 @@ fn refuse_directory(path: &Path) -> Result<(), CommandError> {
 }
 
 /// Told before the run.
-fn unwritable(operation: &str, path: &Path, error: &std::io::Error) -> CommandError {
+fn unwritable(operation: &str, path: &Path, error: &io::Error) -> CommandError {
     CommandError::usage(format!(
-        "{operation}: {}: {error}; nothing was measured: choose a path that can be written",
-        path.display()
+        "{operation}: {}: {}; nothing was measured: choose a path that can be written",
+        path.display(),
+        cause(error)
     ))
 }
