@@ -58,7 +58,7 @@ fn one_case(outcome: &CaseOutcome, common: &[Option<Window>]) -> Vec<Measurement
     match case.test {
         Test::Integrity => directions(case)
             .iter()
-            .map(|&(from, to)| integrity(outcome, base(outcome, from, to)))
+            .map(|&(from, to)| integrity(outcome, base(outcome, from, to), to))
             .collect(),
         Test::Latency => {
             let (from, to) = (outcome.initiator, 1 - outcome.initiator);
@@ -194,15 +194,8 @@ fn cpu(outcome: &CaseOutcome) -> BTreeMap<String, CpuTime> {
         .collect()
 }
 
-/// What the receiver of one direction found in its data. READ is compared by the initiator.
-fn integrity(outcome: &CaseOutcome, mut measurement: Measurement) -> Measurement {
-    let to =
-        usize::from(measurement.data_to == outcome.ends[1] && outcome.ends[0] != outcome.ends[1]);
-    let to = if outcome.ends[0] == outcome.ends[1] {
-        receiver_of(outcome.case, &measurement)
-    } else {
-        to
-    };
+/// What the receiver of one direction found in its data: of READ that is the initiator.
+fn integrity(outcome: &CaseOutcome, mut measurement: Measurement, to: usize) -> Measurement {
     let Some(found) = &outcome.sides[to].integrity else { return measurement };
     measurement.bytes_verified = found.bytes_verified;
     measurement.bytes_wrong = found.bytes_wrong + found.guard_bytes_wrong;
@@ -225,15 +218,6 @@ fn integrity(outcome: &CaseOutcome, mut measurement: Measurement) -> Measurement
         .collect();
     measurement.data_errors = words.join("; ");
     measurement
-}
-
-/// Host that receives, for a case whose two ends have one name (loopback of a port with itself).
-fn receiver_of(case: &Case, measurement: &Measurement) -> usize {
-    match case.direction {
-        Direction::AToB => 1,
-        Direction::BToA => 0,
-        Direction::Both => usize::from(measurement.id.ends_with("/a-b")),
-    }
 }
 
 /// Latency of all repeats, measured by the initiator.
@@ -389,4 +373,202 @@ fn common_window(outcomes: &[CaseOutcome], r: usize) -> Option<Window> {
         })
     });
     windows.map(Some).reduce(|a, b| a?.intersect(&b?)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use fabbench_harness::plan::{Knobs, Transport};
+
+    use super::*;
+    use crate::session::protocol::IntegrityResult;
+
+    const MS: u64 = 1_000_000;
+
+    /// A case of 1000-byte messages whose intervals last 100 ms.
+    fn case(test: Test, op: Op, direction: Direction) -> Case {
+        let knobs = Knobs {
+            qps: 1,
+            threads: 1,
+            tx_depth: 16,
+            rx_depth: 16,
+            inline: None,
+            signal_every: 4,
+            warmup_ns: 0,
+            window_ns: 400 * MS,
+            interval_ns: 100 * MS,
+            repeats: 1,
+            rounds: None,
+            volume_bytes: 4096,
+        };
+        let (id, transport) = ("case".into(), Transport::Rc);
+        Case { id, test, transport, op, size_bytes: 1000, direction, rail: None, knobs }
+    }
+
+    fn outcome(case: &Case, sides: [SideResult; 2]) -> CaseOutcome<'_> {
+        CaseOutcome {
+            case,
+            ends: ["a/x:1".into(), "b/x:1".into()],
+            hosts: ["a".into(), "b".into()],
+            initiator: initiator_of(case),
+            sides,
+            path: Path::default(),
+            clock: (1, 30.0),
+        }
+    }
+
+    /// A side with one repeat whose window begins at `start_ms` of its own clock.
+    fn side(start_ms: u64, sent: &[u64], received: &[u64]) -> SideResult {
+        let repeat = SideRepeat {
+            window_start_ns: start_ms * MS,
+            window_ns: 400 * MS,
+            messages_sent: sent.iter().sum(),
+            messages_received: received.iter().sum(),
+            sent_series: sent.to_vec(),
+            received_series: received.to_vec(),
+            ..SideRepeat::default()
+        };
+        SideResult { repeats: vec![repeat], ..SideResult::default() }
+    }
+
+    /// The same, knowing how far the peer's clock is ahead.
+    fn knowing(mut side: SideResult, offset_ms: i64) -> SideResult {
+        side.repeats[0].clock_offset_ns = offset_ms * MS as i64;
+        side
+    }
+
+    fn one(outcome: &CaseOutcome) -> Measurement {
+        let all = measurements(std::slice::from_ref(outcome));
+        assert_eq!(all.len(), 1);
+        all[0].clone()
+    }
+
+    #[test]
+    fn goodput_is_what_arrived_while_both_ends_measured() {
+        let case = case(Test::Bandwidth, Op::Write, Direction::AToB);
+        // B's clock is 5 s ahead; its window begins 150 ms after A's: two intervals are common.
+        let (a, b) = (side(1000, &[10; 4], &[]), side(6150, &[], &[7, 9, 100, 100]));
+        let found = one(&outcome(&case, [knowing(a, 5000), b]));
+        let repeat = &found.repeats[0];
+        assert_eq!(repeat.skew_ns, 150 * MS);
+        assert_eq!(repeat.window_ns, 300 * MS, "half an interval is tolerated at the end");
+        assert_eq!(repeat.intervals_bps, [560_000.0, 720_000.0, 8_000_000.0]);
+        assert_eq!(repeat.sent_bps, Some(800_000.0));
+        assert_eq!(found.goodput_bps.map(|rate| rate.min_window), Some(560_000.0));
+        assert_eq!((&*found.data_from, &*found.data_to), ("a/x:1", "b/x:1"));
+    }
+
+    #[test]
+    fn skew_is_right_whoever_initiated() {
+        let case = case(Test::Bandwidth, Op::Write, Direction::BToA);
+        // B initiates and finds A's clock 5 s behind its own.
+        let (a, b) = (side(1000, &[], &[4; 4]), side(6020, &[4; 4], &[]));
+        let found = one(&outcome(&case, [a, knowing(b, -5000)]));
+        assert_eq!(found.repeats[0].skew_ns, 20 * MS);
+        assert_eq!(found.repeats[0].intervals_bps.len(), 4);
+        assert_eq!((&*found.initiator, &*found.data_from), ("b/x:1", "b/x:1"));
+    }
+
+    #[test]
+    fn windows_that_share_nothing_give_no_rate() {
+        let case = case(Test::Bandwidth, Op::Write, Direction::AToB);
+        let (a, b) = (side(1000, &[1; 4], &[]), side(1380, &[], &[1; 4]));
+        let found = one(&outcome(&case, [a, b]));
+        assert_eq!(found.repeats[0].received_bps, Some(0.0));
+        assert_eq!(found.goodput_bps.map(|rate| rate.median), Some(0.0));
+    }
+
+    #[test]
+    fn both_directions_are_two_measurements_by_their_own_receivers() {
+        let case = case(Test::Bandwidth, Op::Send, Direction::Both);
+        let sides = [side(0, &[10; 4], &[20; 4]), side(0, &[20; 4], &[10; 4])];
+        let all = measurements(&[outcome(&case, sides)]);
+        let told: Vec<_> = all
+            .iter()
+            .map(|m| (&*m.id, &*m.data_to, m.repeats[0].received_bps, m.bidirectional))
+            .collect();
+        let expected = [
+            ("case/a-b", "b/x:1", Some(800_000.0), true),
+            ("case/b-a", "a/x:1", Some(1_600_000.0), true),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(all[0].together_with, ["case/b-a"]);
+        assert!(all.iter().all(|m| m.messages_lost == 0));
+    }
+
+    #[test]
+    fn cases_of_a_group_share_one_window() {
+        let case = case(Test::Bandwidth, Op::Write, Direction::AToB);
+        let early = outcome(&case, [side(0, &[1; 4], &[]), side(0, &[], &[1; 4])]);
+        let late = outcome(&case, [side(200, &[1; 4], &[]), side(200, &[], &[1; 4])]);
+        let all = measurements(&[early, late]);
+        assert!(all.iter().all(|m| m.repeats[0].window_ns == 200 * MS));
+    }
+
+    #[test]
+    fn what_was_sent_and_never_arrived_is_lost() {
+        let case = case(Test::Bandwidth, Op::Write, Direction::AToB);
+        let found = one(&outcome(&case, [side(0, &[10; 4], &[]), side(0, &[], &[10, 10, 10, 7])]));
+        assert_eq!(found.messages_lost, 3);
+    }
+
+    #[test]
+    fn read_is_initiated_and_counted_where_its_payload_arrives() {
+        for (direction, reader) in [(Direction::AToB, 1), (Direction::BToA, 0)] {
+            let case = case(Test::Bandwidth, Op::Read, direction);
+            assert_eq!(initiator_of(&case), reader);
+            let mut sides = [side(0, &[], &[]), side(0, &[], &[])];
+            sides[reader] = side(0, &[], &[5; 4]);
+            let found = one(&outcome(&case, sides));
+            assert_eq!(found.data_to, found.initiator);
+            assert_eq!(found.repeats[0].received_bps, Some(400_000.0));
+            assert_eq!(found.repeats[0].sent_bps, None, "nobody sees it leave");
+        }
+    }
+
+    #[test]
+    fn ends_of_one_name_keep_their_own_findings() {
+        let case = case(Test::Integrity, Op::Write, Direction::Both);
+        let found = |bytes_wrong, dropped| SideResult {
+            integrity: Some(IntegrityResult {
+                bytes_verified: 4096,
+                bytes_wrong,
+                dropped,
+                chunks: 4,
+                ..IntegrityResult::default()
+            }),
+            ..SideResult::default()
+        };
+        let mut outcome = outcome(&case, [found(1, 0), found(2, 3)]);
+        outcome.ends = ["a/x:1".into(), "a/x:1".into()];
+        let wrong: Vec<_> = measurements(&[outcome])
+            .iter()
+            .map(|m| (m.id.clone(), m.bytes_wrong, m.messages_lost, m.data_errors.clone()))
+            .collect();
+        let dropped = "3 of 4 chunks dropped".to_owned();
+        let expected =
+            [("case/a-b".into(), 2, 3, dropped), ("case/b-a".into(), 1, 0, String::new())];
+        assert_eq!(wrong, expected);
+    }
+
+    #[test]
+    fn a_damaged_histogram_is_no_result() {
+        let case = case(Test::Latency, Op::Send, Direction::AToB);
+        let mut a = side(0, &[1], &[1]);
+        a.repeats[0].histogram = Some("AAAA".into());
+        a.repeats[0].exact = Some(crate::session::protocol::ExactLatency::default());
+        let found = one(&outcome(&case, [a, side(0, &[1], &[1])]));
+        assert_eq!((found.repeats.len(), found.latency_ns, found.histogram), (0, None, None));
+        assert_eq!(found.is_half_rtt, Some(true));
+    }
+
+    #[test]
+    fn only_counters_that_changed_are_told_under_their_hosts() {
+        let case = case(Test::Bandwidth, Op::Write, Direction::AToB);
+        let mut sides = [side(0, &[1], &[]), side(0, &[], &[1])];
+        sides[0].counters = BTreeMap::from([("x:1/sent".into(), 4), ("x:1/errors".into(), 0)]);
+        sides[1].counters = BTreeMap::from([("x:1/sent".into(), -1)]);
+        let counters = one(&outcome(&case, sides)).counters;
+        let expected = [("a/x:1/sent".to_owned(), 4), ("b/x:1/sent".to_owned(), -1)];
+        assert_eq!(counters, BTreeMap::from(expected));
+    }
 }

@@ -51,6 +51,30 @@ pub trait Preparer {
     fn prepare(&mut self, id: CaseId, case: &Case, host: usize, role: Role) -> Prepare;
 }
 
+/// The agents of a run, as a group sees them.
+pub trait Agents {
+    /// Sends to an agent.
+    fn send(&self, host: usize, message: &ToAgent) -> Result<(), HostFailure>;
+    /// The next event; ends early when the user interrupts.
+    fn wait(&self, patience: Duration) -> Wait;
+    /// The next event, interrupted or not.
+    fn wait_on(&self, patience: Duration) -> Wait;
+}
+
+impl Agents for Session {
+    fn send(&self, host: usize, message: &ToAgent) -> Result<(), HostFailure> {
+        Session::send(self, host, message)
+    }
+
+    fn wait(&self, patience: Duration) -> Wait {
+        Session::wait(self, patience)
+    }
+
+    fn wait_on(&self, patience: Duration) -> Wait {
+        Session::wait_on(self, patience)
+    }
+}
+
 /// A case under way.
 struct Live {
     id: CaseId,
@@ -67,7 +91,7 @@ struct Live {
 
 /// Runs a group to its end. `between` is told after each repeat (repeats done, repeats in all).
 pub fn run(
-    session: &Session,
+    agents: &dyn Agents,
     group: &Group,
     first_id: CaseId,
     preparer: &mut dyn Preparer,
@@ -77,30 +101,30 @@ pub fn run(
         .cases
         .iter()
         .zip(first_id..)
-        .map(|(case, id)| start(session, case, id, preparer))
+        .map(|(case, id)| start(agents, case, id, preparer))
         .collect();
     let mut stopping = false;
     while live.iter().any(|case| !case.over()) {
         let deadline = live.iter().filter(|c| !c.over()).map(|c| c.deadline).min();
         let left = deadline.map_or(Duration::ZERO, |d| d.saturating_duration_since(Instant::now()));
         // Once it is interrupted, what is left is to hear the agents' last words.
-        match if stopping { session.wait_on(left) } else { session.wait(left) } {
-            Wait::Event(host, Event::Message(message)) => handle(session, &mut live, host, message),
-            Wait::Event(host, Event::Lost(failure)) => lose(session, &mut live, host, &failure),
+        match if stopping { agents.wait_on(left) } else { agents.wait(left) } {
+            Wait::Event(host, Event::Message(message)) => handle(agents, &mut live, host, message),
+            Wait::Event(host, Event::Lost(failure)) => lose(agents, &mut live, host, &failure),
             Wait::Interrupted => {
                 stopping = true;
-                stop_all(session, &mut live);
+                stop_all(agents, &mut live);
             }
             Wait::TimedOut => {}
         }
-        time_out(session, &mut live);
-        release(session, &mut live, between);
+        time_out(agents, &mut live);
+        release(agents, &mut live, between);
     }
     live.into_iter().map(Live::end).collect()
 }
 
 /// Prepares the responder; the initiator follows when the responder listens.
-fn start(session: &Session, case: &Case, id: CaseId, preparer: &mut dyn Preparer) -> Live {
+fn start(agents: &dyn Agents, case: &Case, id: CaseId, preparer: &mut dyn Preparer) -> Live {
     let initiator = initiator_of(case);
     let responder = preparer.prepare(id, case, 1 - initiator, Role::Responder);
     let mut prepared = preparer.prepare(id, case, initiator, Role::Initiator);
@@ -117,7 +141,7 @@ fn start(session: &Session, case: &Case, id: CaseId, preparer: &mut dyn Preparer
         trouble: None,
         deadline: Instant::now() + allowance(case),
     };
-    live.tell(session, 1 - initiator, ToAgent::Prepare(Box::new(responder)));
+    live.tell(agents, 1 - initiator, ToAgent::Prepare(Box::new(responder)));
     live
 }
 
@@ -133,7 +157,7 @@ fn allowance(case: &Case) -> Duration {
 }
 
 /// Takes a message of an agent.
-fn handle(session: &Session, live: &mut [Live], host: usize, message: ToCoordinator) {
+fn handle(agents: &dyn Agents, live: &mut [Live], host: usize, message: ToCoordinator) {
     let find = |live: &mut [Live], id: CaseId| live.iter().position(|c| c.id == id);
     match message {
         ToCoordinator::Listening { case, addresses } => {
@@ -141,7 +165,7 @@ fn handle(session: &Session, live: &mut [Live], host: usize, message: ToCoordina
                 live[i].prepared.addresses = addresses;
                 let prepare = Box::new(live[i].prepared.clone());
                 let initiator = live[i].initiator;
-                live[i].tell(session, initiator, ToAgent::Prepare(prepare));
+                live[i].tell(agents, initiator, ToAgent::Prepare(prepare));
             }
         }
         ToCoordinator::Ready { case } => {
@@ -163,7 +187,7 @@ fn handle(session: &Session, live: &mut [Live], host: usize, message: ToCoordina
             if let Some(i) = find(live, case) {
                 live[i].sides[host] = Some(*side);
                 live[i].fail(Trouble::of(host, stage, failure));
-                live[i].tell(session, 1 - host, ToAgent::Stop(case));
+                live[i].tell(agents, 1 - host, ToAgent::Stop(case));
             }
         }
         ToCoordinator::Hello(_) | ToCoordinator::Facts(_) | ToCoordinator::Heartbeat => {}
@@ -171,7 +195,7 @@ fn handle(session: &Session, live: &mut [Live], host: usize, message: ToCoordina
 }
 
 /// Starts the next repeat of all cases once every one of them waits for it.
-fn release(session: &Session, live: &mut [Live], between: &mut dyn FnMut(u32, u32)) {
+fn release(agents: &dyn Agents, live: &mut [Live], between: &mut dyn FnMut(u32, u32)) {
     let mut waiting = live.iter().filter(|c| c.running()).peekable();
     if waiting.peek().is_none() || !waiting.all(Live::waits) {
         return;
@@ -185,8 +209,8 @@ fn release(session: &Session, live: &mut [Live], between: &mut dyn FnMut(u32, u3
         if ids.is_empty() {
             continue;
         }
-        if let Err(failure) = session.send(host, &ToAgent::Go(ids)) {
-            lose(session, live, host, &failure);
+        if let Err(failure) = agents.send(host, &ToAgent::Go(ids)) {
+            lose(agents, live, host, &failure);
         }
     }
     for case in live.iter_mut().filter(|c| c.running()) {
@@ -196,13 +220,13 @@ fn release(session: &Session, live: &mut [Live], between: &mut dyn FnMut(u32, u3
 
 /// An agent is gone: its side of every case is over; the other is told to stop, and may still hand
 /// in what it has.
-fn lose(session: &Session, live: &mut [Live], host: usize, failure: &HostFailure) {
+fn lose(agents: &dyn Agents, live: &mut [Live], host: usize, failure: &HostFailure) {
     for case in live.iter_mut().filter(|c| !c.over()) {
         case.fail(lost(host, failure));
         case.sides[host].get_or_insert_with(SideResult::default);
         case.deadline = Instant::now() + Duration::from_secs(3);
         let stop = ToAgent::Stop(case.id);
-        case.tell(session, 1 - host, stop);
+        case.tell(agents, 1 - host, stop);
     }
 }
 
@@ -214,20 +238,20 @@ fn lost(host: usize, failure: &HostFailure) -> Trouble {
 }
 
 /// Asks both agents to end every case; their answers or the deadline end the group.
-fn stop_all(session: &Session, live: &mut [Live]) {
+fn stop_all(agents: &dyn Agents, live: &mut [Live]) {
     for case in live.iter_mut().filter(|c| !c.over()) {
         let failure = Failure::new(FailureKind::Stopped, "run", "this run", "interrupted");
         case.fail(Trouble::of(case.initiator, "measure", failure));
         case.deadline = Instant::now() + Duration::from_secs(2);
         for host in 0..2 {
             let stop = ToAgent::Stop(case.id);
-            case.tell(session, host, stop);
+            case.tell(agents, host, stop);
         }
     }
 }
 
 /// Gives up on what is past its deadline: first asks to stop, then takes it as over.
-fn time_out(session: &Session, live: &mut [Live]) {
+fn time_out(agents: &dyn Agents, live: &mut [Live]) {
     let now = Instant::now();
     for case in live.iter_mut().filter(|c| !c.over() && c.deadline <= now) {
         if case.trouble.is_some() {
@@ -244,7 +268,7 @@ fn time_out(session: &Session, live: &mut [Live]) {
         case.deadline = now + Duration::from_secs(5);
         for host in 0..2 {
             let stop = ToAgent::Stop(case.id);
-            case.tell(session, host, stop);
+            case.tell(agents, host, stop);
         }
     }
 }
@@ -281,8 +305,8 @@ impl Live {
     }
 
     /// Sends to one agent; an agent that cannot be reached ends the case.
-    fn tell(&mut self, session: &Session, host: usize, message: ToAgent) {
-        if let Err(failure) = session.send(host, &message) {
+    fn tell(&mut self, agents: &dyn Agents, host: usize, message: ToAgent) {
+        if let Err(failure) = agents.send(host, &message) {
             self.fail(lost(host, &failure));
             self.sides[host].get_or_insert_with(SideResult::default);
             if matches!(message, ToAgent::Prepare(_)) {
@@ -299,5 +323,302 @@ impl Live {
             sides: [a.unwrap_or_default(), b.unwrap_or_default()],
             trouble: self.trouble,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::{BTreeMap, VecDeque};
+
+    use fabbench_harness::plan::{Direction, Knobs, Op, Transport};
+
+    use super::*;
+
+    /// Agents that do as they are told and answer at once, unless a fault answers instead.
+    #[derive(Default)]
+    struct Fake {
+        events: RefCell<VecDeque<Wait>>,
+        sent: RefCell<Vec<(usize, String)>>,
+        roles: RefCell<BTreeMap<(usize, CaseId), Role>>,
+        done: RefCell<BTreeMap<CaseId, u32>>,
+        fault: Option<Fault>,
+    }
+
+    /// What a host answers to a message instead of what is usual.
+    type Fault = fn(usize, &ToAgent) -> Option<Vec<Wait>>;
+
+    impl Agents for Fake {
+        fn send(&self, host: usize, message: &ToAgent) -> Result<(), HostFailure> {
+            let answers = match self.fault.and_then(|fault| fault(host, message)) {
+                Some(answers) => answers,
+                None => self.usual(host, message),
+            };
+            self.events.borrow_mut().extend(answers);
+            let text = match message {
+                ToAgent::Prepare(p) => format!("prepare {} {:?}", p.case, p.role),
+                ToAgent::Go(ids) => format!("go {ids:?}"),
+                ToAgent::Stop(id) => format!("stop {id}"),
+                other => format!("{other:?}"),
+            };
+            self.sent.borrow_mut().push((host, text));
+            Ok(())
+        }
+
+        fn wait(&self, _: Duration) -> Wait {
+            self.events.borrow_mut().pop_front().expect("somebody would wait for ever")
+        }
+
+        fn wait_on(&self, patience: Duration) -> Wait {
+            self.wait(patience)
+        }
+    }
+
+    impl Fake {
+        fn usual(&self, host: usize, message: &ToAgent) -> Vec<Wait> {
+            match message {
+                ToAgent::Prepare(p) => {
+                    self.roles.borrow_mut().insert((host, p.case), p.role);
+                    let case = p.case;
+                    vec![said(
+                        host,
+                        match p.role {
+                            Role::Responder => ToCoordinator::Listening { case, addresses: vec![] },
+                            Role::Initiator => ToCoordinator::Ready { case },
+                        },
+                    )]
+                }
+                ToAgent::Go(ids) => ids.iter().flat_map(|&id| self.repeat(host, id)).collect(),
+                ToAgent::Stop(case) => vec![failed(host, *case, FailureKind::Stopped)],
+                _ => Vec::new(),
+            }
+        }
+
+        /// A repeat passes; both ends are done after the second.
+        fn repeat(&self, host: usize, case: CaseId) -> Vec<Wait> {
+            let mut all = self.done.borrow_mut();
+            let done = all.entry(case).or_default();
+            *done += 1;
+            let mut told = vec![said(host, ToCoordinator::Progress { case, done: *done })];
+            if *done == 2 {
+                told.extend([0, 1].map(|host| finished(host, case)));
+            }
+            told
+        }
+
+        fn sent_to(&self, host: usize) -> Vec<String> {
+            let sent = self.sent.borrow();
+            sent.iter().filter(|(to, _)| *to == host).map(|(_, text)| text.clone()).collect()
+        }
+    }
+
+    fn said(host: usize, message: ToCoordinator) -> Wait {
+        Wait::Event(host, Event::Message(message))
+    }
+
+    fn finished(host: usize, case: CaseId) -> Wait {
+        let side = SideResult { working_set_bytes: 64, ..SideResult::default() };
+        said(host, ToCoordinator::Done { case, side: Box::new(side) })
+    }
+
+    fn failed(host: usize, case: CaseId, kind: FailureKind) -> Wait {
+        let failure = Failure::new(kind, "measure", "case", format!("{kind:?} at {host}"));
+        let side = Box::new(SideResult::default());
+        said(host, ToCoordinator::Failed { case, stage: "measure".into(), failure, side })
+    }
+
+    fn gone(host: usize) -> Wait {
+        let (name, stage, cause) = (format!("host{host}"), "measure".into(), "it ended".into());
+        Wait::Event(host, Event::Lost(HostFailure { host: name, stage, cause }))
+    }
+
+    /// Prepares without a way.
+    struct Bare;
+
+    impl Preparer for Bare {
+        fn prepare(&mut self, id: CaseId, case: &Case, _: usize, role: Role) -> Prepare {
+            Prepare {
+                case: id,
+                name: case.id.clone(),
+                role,
+                test: case.test,
+                transport: case.transport,
+                op: case.op,
+                size_bytes: case.size_bytes,
+                sends: true,
+                receives: true,
+                knobs: case.knobs.clone(),
+                port: None,
+                addresses: Vec::new(),
+                bind: Vec::new(),
+                token: format!("{role:?}"),
+            }
+        }
+    }
+
+    fn case(direction: Direction) -> Case {
+        let knobs = Knobs {
+            qps: 1,
+            threads: 1,
+            tx_depth: 1,
+            rx_depth: 1,
+            inline: None,
+            signal_every: 1,
+            warmup_ns: 0,
+            window_ns: 1,
+            interval_ns: 1,
+            repeats: 2,
+            rounds: None,
+            volume_bytes: 0,
+        };
+        let (id, test, transport) = ("c".into(), Test::Bandwidth, Transport::Tcp);
+        Case { id, test, transport, op: Op::Stream, size_bytes: 8, direction, rail: None, knobs }
+    }
+
+    /// Runs cases in these directions, numbered from 1.
+    fn ends(fake: &Fake, directions: &[Direction]) -> Vec<CaseEnd> {
+        let cases = directions.iter().map(|&direction| case(direction)).collect();
+        let group = Group { title: "group".into(), cases };
+        run(fake, &group, 1, &mut Bare, &mut |_, _| ())
+    }
+
+    fn kind(end: &CaseEnd) -> Option<(usize, FailureKind)> {
+        end.trouble.as_ref().map(|trouble| (trouble.host, trouble.failure.kind))
+    }
+
+    #[test]
+    fn every_repeat_of_all_cases_is_let_go_at_once() {
+        let fake = Fake::default();
+        let ends = ends(&fake, &[Direction::AToB, Direction::Both, Direction::BToA]);
+        assert!(ends.iter().all(|end| end.trouble.is_none()));
+        assert!(ends.iter().all(|end| end.sides.iter().all(|s| s.working_set_bytes == 64)));
+        let go = |host| -> Vec<String> {
+            fake.sent_to(host).into_iter().filter(|text| text.starts_with("go")).collect()
+        };
+        assert_eq!(go(0), ["go [1, 2]", "go [1, 2]"]);
+        assert_eq!(go(1), ["go [3]", "go [3]"]);
+    }
+
+    #[test]
+    fn the_initiator_follows_when_the_responder_listens_and_gets_its_token() {
+        let fake = Fake {
+            fault: Some(|_, message| match message {
+                ToAgent::Prepare(p) => {
+                    assert_eq!(p.token, "Responder");
+                    None
+                }
+                _ => None,
+            }),
+            ..Fake::default()
+        };
+        ends(&fake, &[Direction::BToA]);
+        let sent = fake.sent.borrow();
+        let first: Vec<_> = sent.iter().take(2).map(|(host, text)| (*host, &**text)).collect();
+        assert_eq!(first, [(0, "prepare 1 Responder"), (1, "prepare 1 Initiator")]);
+    }
+
+    #[test]
+    fn a_case_that_cannot_start_does_not_hold_the_others() {
+        let fake = Fake {
+            fault: Some(|host, message| match message {
+                ToAgent::Prepare(p) if p.case == 2 => {
+                    Some(vec![failed(host, 2, FailureKind::Refused)])
+                }
+                _ => None,
+            }),
+            ..Fake::default()
+        };
+        let ends = ends(&fake, &[Direction::AToB, Direction::AToB]);
+        assert_eq!(kind(&ends[0]), None);
+        assert_eq!(kind(&ends[1]), Some((1, FailureKind::Refused)));
+    }
+
+    #[test]
+    fn the_cause_is_told_and_not_its_echo() {
+        let echo_first: Fault = |host, message| match message {
+            ToAgent::Go(_) => Some(vec![
+                failed(host, 1, FailureKind::PeerLost),
+                failed(1 - host, 1, FailureKind::Stalled),
+            ]),
+            ToAgent::Stop(_) => Some(Vec::new()),
+            _ => None,
+        };
+        let cause_first: Fault = |host, message| match message {
+            ToAgent::Go(_) => Some(vec![
+                failed(1 - host, 1, FailureKind::Stalled),
+                failed(host, 1, FailureKind::PeerLost),
+            ]),
+            ToAgent::Stop(_) => Some(Vec::new()),
+            _ => None,
+        };
+        for fault in [echo_first, cause_first] {
+            let fake = Fake { fault: Some(fault), ..Fake::default() };
+            assert_eq!(kind(&ends(&fake, &[Direction::AToB])[0]), Some((1, FailureKind::Stalled)));
+        }
+    }
+
+    #[test]
+    fn an_agent_that_is_gone_explains_everything_else() {
+        let fake = Fake {
+            fault: Some(|host, message| match message {
+                ToAgent::Go(_) => Some(vec![failed(host, 1, FailureKind::Stalled), gone(1 - host)]),
+                ToAgent::Stop(_) if host == 0 => Some(Vec::new()),
+                _ => None,
+            }),
+            ..Fake::default()
+        };
+        let ends = ends(&fake, &[Direction::AToB]);
+        let trouble = ends[0].trouble.as_ref().unwrap();
+        assert_eq!((trouble.host, &*trouble.failure.object), (1, "host1"));
+        assert_eq!(trouble.failure.cause, "it ended");
+    }
+
+    #[test]
+    fn the_other_end_of_a_lost_agent_is_stopped_and_heard() {
+        let fake = Fake {
+            fault: Some(|host, message| match message {
+                ToAgent::Go(_) => Some(vec![gone(1 - host)]),
+                ToAgent::Stop(case) => Some(vec![finished(host, *case)]),
+                _ => None,
+            }),
+            ..Fake::default()
+        };
+        let ends = ends(&fake, &[Direction::AToB]);
+        assert!(fake.sent_to(0).contains(&"stop 1".to_owned()));
+        let sets = ends[0].sides.each_ref().map(|side| side.working_set_bytes);
+        assert_eq!(sets, [64, 0], "what the other measured is kept");
+    }
+
+    #[test]
+    fn an_interrupt_stops_both_ends_of_every_case() {
+        let fake = Fake {
+            fault: Some(|_, message| match message {
+                ToAgent::Go(_) => Some(vec![Wait::Interrupted]),
+                _ => None,
+            }),
+            ..Fake::default()
+        };
+        let ends = ends(&fake, &[Direction::AToB, Direction::AToB]);
+        for host in 0..2 {
+            let sent = fake.sent_to(host);
+            assert!(["stop 1", "stop 2"].iter().all(|stop| sent.iter().any(|s| s == stop)));
+        }
+        assert!(ends.iter().all(|end| kind(end) == Some((0, FailureKind::Stopped))));
+    }
+
+    #[test]
+    fn a_case_past_its_deadline_is_stopped_first_and_given_up_then() {
+        let fake = Fake { fault: Some(|_, _| Some(Vec::new())), ..Fake::default() };
+        let mut live = vec![start(&fake, &case(Direction::AToB), 1, &mut Bare)];
+        live[0].deadline = Instant::now();
+        time_out(&fake, &mut live);
+        assert!(!live[0].over(), "the agents may still hand in what they have");
+        assert!((0..2).all(|host| fake.sent_to(host).contains(&"stop 1".to_owned())));
+        live[0].deadline = Instant::now();
+        time_out(&fake, &mut live);
+        assert!(live[0].over());
+        let end = live.remove(0).end();
+        assert_eq!(kind(&end), Some((0, FailureKind::Stalled)));
+        assert!(end.trouble.unwrap().failure.cause.contains("did not end it in time"));
     }
 }
