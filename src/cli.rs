@@ -138,7 +138,7 @@ pub enum FailOn {
 /// How bytes move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TransportArg {
-    /// Verbs, as the suite says
+    /// The verbs transports of the suite
     Rdma,
     /// Verbs, reliable connected
     Rc,
@@ -191,8 +191,10 @@ pub enum OpArg {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DirectionArg {
     /// From A to B
+    #[value(name = "a-b", alias = "ab")]
     AB,
     /// From B to A
+    #[value(name = "b-a", alias = "ba")]
     BA,
     /// Both at once
     Both,
@@ -212,7 +214,7 @@ pub struct CaseArgs {
     #[arg(long, value_enum, default_value_t = OpArg::Write)]
     pub op: OpArg,
     /// Message sizes, e.g. 8 or 64KiB,1MiB [default: 8 for lat, 64KiB for bw]
-    #[arg(long, value_delimiter = ',', value_name = "SIZE")]
+    #[arg(long, value_delimiter = ',', value_name = "SIZE", allow_negative_numbers = true)]
     pub size: Vec<String>,
     /// Whose payload moves
     #[arg(long, value_enum, default_value_t = DirectionArg::AB, value_name = "WAY")]

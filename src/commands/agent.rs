@@ -7,7 +7,7 @@ use super::{CommandError, ExitCode};
 use crate::agent::listen::ListeningAgent;
 use crate::agent::{CaseRunner, Ended, stdio};
 use crate::cli::AgentArgs;
-use crate::session::token::Token;
+use crate::session::token::{Token, exposed};
 
 /// Serves one session on standard input and output, or sessions over TCP until it is killed.
 ///
@@ -22,6 +22,9 @@ pub fn run(args: &AgentArgs, runner: Arc<dyn CaseRunner>) -> Result<ExitCode, Co
     match (args.listen, &args.token_file) {
         (Some(address), Some(file)) => {
             let token = Token::from_file(file).map_err(CommandError::usage)?;
+            if let Some(warning) = exposed(file) {
+                eprintln!("fabbench agent: warning: {warning}");
+            }
             listen(address, token, runner)
         }
         _ => on_stdio(&args.session, runner),

@@ -73,6 +73,17 @@ impl Token {
     }
 }
 
+/// A warning when others than its owner may read the token file at `path`.
+pub fn exposed(path: &std::path::Path) -> Option<String> {
+    use std::os::unix::fs::PermissionsExt;
+    let metadata = std::fs::metadata(path).ok()?;
+    let mode = metadata.permissions().mode() & 0o777;
+    let path = path.display();
+    (metadata.is_file() && mode & 0o077 != 0).then(|| {
+        format!("token file {path}: others may read it (mode {mode:04o}): chmod 600 {path}")
+    })
+}
+
 /// `N` random bytes of the system.
 ///
 /// # Errors

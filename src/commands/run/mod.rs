@@ -7,7 +7,7 @@ pub mod paths;
 pub mod progress;
 pub mod single;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +23,7 @@ use fabbench_reports::model::{
 };
 use fabbench_reports::text;
 
-use super::{CommandError, ExitCode};
+use super::{CommandError, ExitCode, print_page};
 use crate::cli::{Color, DeviceArgs, FailOn, LaunchArgs, OutputArgs};
 use crate::session::protocol::{CaseId, Prepare, Role};
 use crate::session::token;
@@ -80,6 +80,9 @@ pub fn install_interrupt() -> Result<Interrupt, CommandError> {
 
 /// How agents are started, from what was typed.
 pub fn launch(args: &LaunchArgs, verbose: u8) -> Result<Launch, CommandError> {
+    if let Some(warning) = args.token_file.as_deref().and_then(token::exposed) {
+        eprintln!("warning: {warning}");
+    }
     Launch::from_args(args, verbose > 0, Arc::new(|line: &str| eprintln!("{line}")))
         .map_err(CommandError::usage)
 }
@@ -455,7 +458,9 @@ fn announce(progress: &mut Progress, rails: &[PairRail], plan: &Plan, missing: &
     for note in &plan.notes {
         progress.say(note);
     }
-    progress.say(&format!("measuring, about {:.0} s", plan.estimated_seconds.ceil()));
+    if !plan.groups.is_empty() {
+        progress.say(&format!("measuring, about {:.0} s", plan.estimated_seconds.ceil()));
+    }
 }
 
 /// Rails of the report; proved is one over which verified data or messages went.
@@ -521,18 +526,7 @@ fn print(report: &Report, output: &OutputArgs, json: bool) -> Result<(), Command
     } else {
         text::report(report, &text_options(output))
     };
-    print_page(text.trim_end())
-}
-
-/// Prints a page on stdout. A reader that went away (head, less) has seen enough.
-pub fn print_page(page: &str) -> Result<(), CommandError> {
-    let mut stdout = std::io::stdout().lock();
-    match writeln!(stdout, "{page}").and_then(|()| stdout.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(CommandError::incomplete(format!("write results: stdout: {e}")))
-        }
-        _ => Ok(()),
-    }
+    print_page(&text)
 }
 
 /// How text looks on this stdout.

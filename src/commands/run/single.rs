@@ -1,6 +1,6 @@
 //! `lat` and `bw`: one case with every knob, on every rail alone.
 
-use fabbench_harness::plan::{Case, Direction, Group, Knobs, Op, Test, Transport};
+use fabbench_harness::plan::{Case, Direction, Group, Knobs, Op, Test, Transport, in_intervals};
 use fabbench_harness::size::{check_size, parse_sizes, size_text};
 use fabbench_harness::suite::{Plan, Scene};
 use fabbench_reports::model::Named;
@@ -9,9 +9,6 @@ use super::collect::word;
 use super::{Request, run};
 use crate::cli::{CaseArgs, DirectionArg, OpArg, TransportArg};
 use crate::commands::{CommandError, ExitCode};
-
-/// Interval of the series of a bandwidth case.
-const INTERVAL_NS: u64 = 100_000_000;
 
 /// Measures what `args` says as `test`.
 pub fn measure(test: Test, name: &str, args: &CaseArgs) -> Result<ExitCode, CommandError> {
@@ -82,7 +79,8 @@ impl<'a> Cases<'a> {
         let (qps, threads) = (self.qps(), self.threads());
         if threads > qps {
             return Err(CommandError::usage(format!(
-                "--threads {threads}: more than the {qps} queue pairs; give at least --qps {threads}"
+                "--threads {threads}: each needs a queue pair (a socket on TCP) of its own, and \
+                 there are {qps}; give at least --qps {threads}"
             )));
         }
         if self.test == Test::Latency && qps > 1 {
@@ -151,7 +149,7 @@ impl<'a> Cases<'a> {
     /// Knobs as typed, the rest by default.
     fn knobs(&self) -> Knobs {
         let args = self.args;
-        let window_ns = args.duration.as_nanos() as u64;
+        let (window_ns, interval_ns) = in_intervals(args.duration.as_nanos() as u64);
         let tx_depth = args.tx_depth.unwrap_or(128);
         Knobs {
             qps: self.qps(),
@@ -162,7 +160,7 @@ impl<'a> Cases<'a> {
             signal_every: args.signal_every.unwrap_or((tx_depth / 4).clamp(1, 32)),
             warmup_ns: args.warmup.as_nanos() as u64,
             window_ns,
-            interval_ns: INTERVAL_NS.min(window_ns),
+            interval_ns,
             repeats: args.repeats,
             rounds: None,
             volume_bytes: 0,
