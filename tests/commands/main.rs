@@ -1,0 +1,12 @@
+//! The whole program as people run it, a module for each command; needs no RDMA device and no lab.
+
+mod agent;
+mod bw;
+mod cli;
+mod devices;
+mod lat;
+mod output;
+mod pair;
+mod softroce;
+mod support;
+mod together;
