@@ -3,12 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rust files under `room` (a directory, or a file of its own).
+/// Rust files under `room` (a directory, or a file of its own), those of its unit tests left out.
 fn files(room: &str) -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(room);
     let mut open = vec![root];
     let mut found = Vec::new();
     while let Some(path) = open.pop() {
+        if ["tests", "tests.rs"].iter().any(|own| path.ends_with(own)) {
+            continue;
+        }
         if path.is_dir() {
             open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -70,7 +73,7 @@ fn engines_and_transports_know_no_plan() {
 #[test]
 fn what_judges_opens_no_file_socket_or_process() {
     let foreign = ["std::fs", "std::process", "std::env", "TcpStream", "UdpSocket", "TcpListener"];
-    shut("harness/src", &foreign, &["fixtures.rs", "tests.rs"], "the harness is pure");
+    shut("harness/src", &foreign, &["fixtures.rs"], "the harness is pure");
 }
 
 #[test]
