@@ -4,7 +4,7 @@
 
 mod device;
 mod gids;
-mod view;
+pub(crate) mod view;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

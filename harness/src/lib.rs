@@ -15,4 +15,5 @@ pub mod rails;
 pub mod size;
 pub mod snapshot;
 pub mod suite;
+pub mod topology;
 pub mod verdict;

@@ -6,7 +6,7 @@ use crate::snapshot::{Entry, Snapshot};
 
 /// A snapshot that follows the symbolic links it holds.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
+pub(crate) struct View<'a> {
     snapshot: &'a Snapshot,
 }
 
@@ -14,12 +14,12 @@ pub(super) struct View<'a> {
 const MAX_LINKS: usize = 40;
 
 impl<'a> View<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         View { snapshot }
     }
 
     /// Trimmed text at `path`, links followed; none when absent, unreadable or empty.
-    pub(super) fn text(&self, path: &str) -> Option<&'a str> {
+    pub(crate) fn text(&self, path: &str) -> Option<&'a str> {
         match self.entry(path)? {
             Entry::Text(text) => Some(text.trim()).filter(|text| !text.is_empty()),
             _ => None,
@@ -27,12 +27,12 @@ impl<'a> View<'a> {
     }
 
     /// Number at `path`.
-    pub(super) fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
+    pub(crate) fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
         self.text(path)?.parse().ok()
     }
 
     /// Names below `path`, each once: as listed, else as the captured paths show.
-    pub(super) fn children(&self, path: &str) -> Vec<String> {
+    pub(crate) fn children(&self, path: &str) -> Vec<String> {
         let mut names = BTreeSet::new();
         for place in self.places(path) {
             names.extend(self.snapshot.names(&place).iter().cloned());
@@ -46,12 +46,12 @@ impl<'a> View<'a> {
     }
 
     /// Where `path` leads when it is a link.
-    pub(super) fn link(&self, path: &str) -> Option<&'a str> {
+    pub(crate) fn link(&self, path: &str) -> Option<&'a str> {
         self.places(path).iter().find_map(|place| self.snapshot.link(place))
     }
 
     /// Whether anything stands at or below `path`.
-    pub(super) fn exists(&self, path: &str) -> bool {
+    pub(crate) fn exists(&self, path: &str) -> bool {
         self.places(path).iter().any(|place| self.snapshot.entries.contains_key(place))
             || !self.children(path).is_empty()
     }
