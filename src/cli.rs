@@ -1,8 +1,12 @@
 //! What was typed. No meaning yet: commands and the plan give it one.
 
+pub mod advise;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use advise::AdviseArgs;
 
 /// Is this cluster's network as fast as its hardware allows?
 #[derive(Debug, Parser)]
@@ -26,6 +30,8 @@ pub enum Command {
     Bw(CaseArgs),
     /// What can be tested: devices, ports, rates, GIDs
     Devices(DevicesArgs),
+    /// Is this job bound by the network, now and at the target; does RDMA pay
+    Advise(Box<AdviseArgs>),
     /// Create, remove or show Soft-RoCE devices on this host
     Softroce(SoftroceArgs),
     /// The node side; started by hand for hosts given as tcp://host:port

@@ -1,5 +1,6 @@
 //! One file per subcommand, named as typed.
 
+pub mod advise;
 pub mod agent;
 pub mod bw;
 pub mod devices;
@@ -60,6 +61,7 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Lat(args) => lat::run(args),
         Command::Bw(args) => bw::run(args),
         Command::Devices(args) => devices::run(args),
+        Command::Advise(args) => advise::run(args),
         Command::Softroce(args) => softroce::run(&args.action),
         Command::Agent(args) => agent::run(args, std::sync::Arc::new(crate::agent::case::Cases)),
         Command::Completions { shell } => completions(*shell),

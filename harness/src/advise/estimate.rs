@@ -168,7 +168,8 @@ impl Model<'_> {
         let (band, step) = self.bands(layout, &parts);
         let times = self.flow_times(layout, &parts, Corner::Nominal);
         let largest = parts.iter().map(message).fold(0.0, f64::max);
-        let network_latency: f64 = times.iter().map(|(_, latency)| latency).sum();
+        // A sum of nothing is −0.
+        let network_latency = times.iter().fold(0.0, |sum, (_, latency)| sum + latency);
         let span = parts.iter().map(|flow| flow.span).max().unwrap_or(1);
         let shown = if largest > 0.0 { largest } else { f64::INFINITY };
         Ok(Estimate {
@@ -237,7 +238,7 @@ impl Model<'_> {
 
     fn corner(&self, layout: Layout, parts: &[Flow], corner: Corner) -> Corners {
         let times = self.flow_times(layout, parts, corner);
-        let network: f64 = times.iter().map(|(time, _)| time).sum();
+        let network = times.iter().fold(0.0, |sum, (time, _)| sum + time);
         let windows: Vec<(f64, f64)> =
             parts.iter().zip(&times).map(|(flow, (time, _))| (*time, flow.window)).collect();
         let tail = if self.path.tail { tail(parts, &times) } else { 0.0 };

@@ -124,11 +124,16 @@ impl Link {
         }
     }
 
+    /// Whether its bandwidth was measured by size.
+    pub fn is_measured(&self) -> bool {
+        self.points.iter().any(|point| point.size > 0.0)
+    }
+
     /// Whether a message size lies outside what was measured.
     pub fn extrapolates(&self, size: f64) -> bool {
-        let measured = self.points.iter().any(|point| point.size > 0.0);
         let inside = |first: &Point, last: &Point| (first.size..=last.size).contains(&size);
-        measured && !self.points.first().zip(self.points.last()).is_some_and(|(a, b)| inside(a, b))
+        self.is_measured()
+            && !self.points.first().zip(self.points.last()).is_some_and(|(a, b)| inside(a, b))
     }
 
     /// The same fabric with every bandwidth multiplied.

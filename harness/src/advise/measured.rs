@@ -57,7 +57,7 @@ pub fn link(
     if !report.complete {
         notes.push(format!("{file} is incomplete: parts of the fabric were not measured"));
     }
-    let nics = nics.unwrap_or_else(|| rails(report, transport));
+    let nics = nics.or_else(|| rails(report, transport)).unwrap_or(1);
     Ok(Link { transport, name: file.to_owned(), nics, latency, points, notes })
 }
 
@@ -150,8 +150,8 @@ fn one_way(report: &Report, transport: Transport, half: bool) -> Option<Figure> 
     ops.values().filter_map(slowest).min_by(|a, b| a.nominal.total_cmp(&b.nominal))
 }
 
-/// Ports of the first host that carried data.
-fn rails(report: &Report, transport: Transport) -> u32 {
+/// Ports of a host that carried data, where any did.
+pub fn rails(report: &Report, transport: Transport) -> Option<u32> {
     let ends: BTreeSet<&str> = alone(report, transport)
         .filter(|one| one.data_from == one.initiator)
         .map(|one| one.data_from.as_str())
@@ -161,5 +161,5 @@ fn rails(report: &Report, transport: Transport) -> u32 {
     for end in ends {
         *by_host.entry(host(end)).or_default() += 1;
     }
-    by_host.into_values().max().unwrap_or(1)
+    by_host.into_values().max()
 }

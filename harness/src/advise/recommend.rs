@@ -403,7 +403,8 @@ pub(super) fn assumptions(question: &Question) -> Vec<String> {
             ));
         }
     }
-    all.extend(of_the_path(&question.path));
+    let measured = question.links.iter().any(super::link::Link::is_measured);
+    all.extend(of_the_path(&question.path, measured));
     all.extend(of_the_task(&question.job.task));
     all.push(
         "collectives are hierarchical: a NIC carries its GPU's share; traffic inside a node is not \
@@ -414,7 +415,7 @@ pub(super) fn assumptions(question: &Question) -> Vec<String> {
     all
 }
 
-fn of_the_path(path: &Path) -> Vec<String> {
+fn of_the_path(path: &Path, measured: bool) -> Vec<String> {
     let mut all = vec![format!(
         "the band runs from no overlap to full overlap; the verdict is at an overlap of {} \
          (--overlap)",
@@ -428,7 +429,7 @@ fn of_the_path(path: &Path) -> Vec<String> {
     if path.leaf.is_some() {
         all.push("each switch tier above the leaf adds 1 to 2 µs to a step".to_owned());
     }
-    if path.step_overhead <= 0.0 {
+    if measured && path.step_overhead <= 0.0 {
         all.push(
             "measured latency is the wire's: what the collective library adds to a step (NCCL: some \
              3 to 14 µs) is not in it (--step-overhead)"

@@ -1,11 +1,13 @@
 //! The report as people read it on a terminal: evidence first, the verdict last.
 
+mod advice;
 mod ending;
 mod hosts;
 mod layout;
 mod line;
 mod results;
 
+pub use advice::{advice, questions};
 pub use hosts::devices;
 pub use line::{report_line, result_line};
 
