@@ -246,6 +246,73 @@ mod tests {
         assert_eq!(b_addresses, ["192.168.7.2", "172.30.0.2"]);
     }
 
+    fn case(transport: Transport) -> Case {
+        let (window_ns, interval_ns) = fabbench_harness::plan::in_intervals(1_000_000_000);
+        Case {
+            id: "case".into(),
+            test: fabbench_harness::plan::Test::Bandwidth,
+            transport,
+            op: fabbench_harness::plan::Op::Stream,
+            size_bytes: 8,
+            direction: fabbench_harness::plan::Direction::AToB,
+            rail: None,
+            knobs: fabbench_harness::plan::Knobs {
+                qps: 1,
+                threads: 1,
+                tx_depth: 1,
+                rx_depth: 1,
+                inline: None,
+                signal_every: 1,
+                warmup_ns: 0,
+                window_ns,
+                interval_ns,
+                repeats: 1,
+                rounds: None,
+                volume_bytes: 0,
+            },
+        }
+    }
+
+    #[test]
+    fn agents_on_one_machine_meet_on_loopback() {
+        let a = facts(&[("lo", "127.0.0.1/8"), ("eth0", "10.0.0.1/24")], "one");
+        let (paths, case) = (paths(&a, &a), case(Transport::Tcp));
+        assert_eq!(paths.listen(&case, 1), ["127.0.0.1:0".parse().unwrap()]);
+        assert_eq!(paths.end(&case, 0), "a/lo");
+        assert_eq!(paths.describe(&case).why, "both agents are on one machine: loopback");
+    }
+
+    #[test]
+    fn an_address_that_was_given_comes_first_and_once() {
+        let a = facts(&[("eth0", "10.0.0.1/24"), ("eth1", "10.1.0.1/24")], "one");
+        let b = facts(&[("eth0", "10.0.0.2/24"), ("eth1", "10.1.0.2/24")], "two");
+        let given = "10.1.0.2".parse().unwrap();
+        let paths = Paths { data_addresses: [None, Some(given)], ..paths(&a, &b) };
+        let case = case(Transport::Tcp);
+        let listens: Vec<IpAddr> = paths.listen(&case, 1).iter().map(SocketAddr::ip).collect();
+        assert_eq!(listens, [given, "10.0.0.2".parse::<IpAddr>().unwrap()]);
+        assert_eq!(paths.end(&case, 1), "b/eth1");
+        assert_eq!(paths.describe(&case).why, "the address given with addr=");
+        assert!(paths.bind(&case, 0).is_empty(), "no rail binds it");
+    }
+
+    #[test]
+    fn a_route_that_nobody_chose_is_told_to_be_one() {
+        let a = facts(&[("eth0", "10.0.0.1/24")], "one");
+        let b = facts(&[("eth0", "10.0.0.2/24")], "two");
+        let why = paths(&a, &b).describe(&case(Transport::Tcp)).why;
+        assert!(why.contains("which may be the management network"), "{why}");
+    }
+
+    #[test]
+    fn an_address_of_nobodys_interface_names_itself() {
+        let a = facts(&[("eth0", "10.0.0.1/24")], "one");
+        let b = facts(&[("eth0", "10.0.0.2/24")], "two");
+        let given = "192.0.2.9".parse().unwrap();
+        let paths = Paths { data_addresses: [Some(given), None], ..paths(&a, &b) };
+        assert_eq!(paths.end(&case(Transport::Tcp), 0), "a/192.0.2.9");
+    }
+
     #[test]
     fn subnets_are_compared_by_prefix_and_family() {
         let at = |text: &str| facts(&[("x", text)], "").calls.addresses[0].clone();
