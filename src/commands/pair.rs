@@ -50,6 +50,7 @@ fn beyond() -> Vec<NotMeasured> {
     let parts = [
         ("GPUDirect topology", "PCIe distance of HCAs and GPUs is not examined"),
         ("message rate", "small messages per second are not measured"),
+        ("loopback of each HCA", "HCAs are not measured against themselves within a pair run"),
         ("all-reduce pattern", "collective traffic is not measured"),
         ("line rate", "results are not held against what the hardware allows"),
     ];
