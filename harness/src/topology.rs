@@ -11,10 +11,11 @@ mod findings;
 mod import;
 mod judge;
 pub mod model;
+pub mod report;
 mod scene;
 pub mod view;
 
 pub use import::sysfs::{config_text, read as read_snapshot};
-pub use import::{ImportError, read};
+pub use import::{INPUT_LIMIT, ImportError, read};
 pub use judge::{Assessment, GpuVerdict, Rules, judge};
 pub use scene::{Adapter, GpuView, Scene};

@@ -41,9 +41,9 @@ pub struct Report {
     pub rails: Vec<Rail>,
     /// Host and configuration checks.
     pub checks: Vec<Check>,
-    /// PCIe and GPU findings; empty when not examined.
+    /// How GPUs and HCAs of each host hang together; empty when not examined.
     #[serde(default)]
-    pub topology: Vec<Value>,
+    pub topology: Vec<HostTopology>,
     /// One entry a measured case.
     pub measurements: Vec<Measurement>,
     /// What was planned and could not be measured, or what this command does not measure.
@@ -269,6 +269,94 @@ pub struct Check {
     pub wanted: String,
     /// What to do; empty when nothing is to be done.
     pub remedy: String,
+}
+
+/// How the GPUs and HCAs of a host hang together, and whether every HCA shares a PCIe switch with the
+/// GPUs it serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HostTopology {
+    /// Host as typed, or the name of the capture.
+    pub host: String,
+    /// Where it was read from, e.g. `/sys (root: no)`, `NCCL topology XML`.
+    pub source: String,
+    /// GPUs; empty on a host that has none.
+    pub gpus: Vec<TopologyGpu>,
+    /// Verdict; `n/a` where there is no GPU or no HCA.
+    pub status: Status,
+    /// Why, worst first.
+    pub reasons: Vec<String>,
+    /// Remarks beside the classes: links, ACS, IOMMU, software, roles.
+    #[serde(default)]
+    pub findings: Vec<TopologyFinding>,
+    /// `measured` when traffic ran on GPU memory, else `not measured`.
+    pub gpu_memory: String,
+    /// The PCIe tree.
+    #[serde(default)]
+    pub graph: TopologyGraph,
+}
+
+/// A GPU and the HCA that serves it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TopologyGpu {
+    /// `GPU0`, …
+    pub name: String,
+    /// PCI address; none where the input has none.
+    pub pci: Option<String>,
+    /// Verbs devices that are nearest, the paired one first.
+    pub hcas: Vec<String>,
+    /// `PIX`, `PXB`, `P2C`, `PHB`, `NODE`, `SYS` or `unknown`.
+    pub path: String,
+    /// Verdict.
+    pub status: Status,
+    /// Why.
+    pub reason: String,
+    /// What NCCL does on this path by default, where that is worth a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nccl: Option<String>,
+}
+
+/// A remark about a topology.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TopologyFinding {
+    /// `link`, `acs`, `iommu`, `gdr`, `pairing` or `role`.
+    pub id: String,
+    /// Device that it is about.
+    pub object: String,
+    /// Verdict; `unjudged` for a mere remark.
+    pub status: Status,
+    /// What was found.
+    pub found: String,
+    /// What to do; empty when nothing is to be done.
+    pub remedy: String,
+}
+
+/// A PCIe tree; a parent stands before its children.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TopologyGraph {
+    /// Nodes on the way to a GPU or an HCA.
+    pub nodes: Vec<TopologyNode>,
+}
+
+/// A node of a PCIe tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TopologyNode {
+    /// Index of the parent in the list; none for a root complex.
+    pub parent: Option<usize>,
+    /// `root complex`, `root port`, `switch`, `switch port`, `bridge`, `gpu`, `hca`.
+    pub kind: String,
+    /// PCI address.
+    pub pci: Option<String>,
+    /// GPU or HCA as named in this report; empty for what forwards.
+    pub name: String,
+    /// NUMA node.
+    pub numa_node: Option<u32>,
+    /// PCIe link above it in use, e.g. `Gen5 x16`; empty when not known.
+    pub link: String,
 }
 
 /// Planned but not measured, or out of this command's reach.

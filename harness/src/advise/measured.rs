@@ -63,8 +63,8 @@ pub fn link(
 
 /// GPUs of a host, where the report has looked at them.
 pub fn gpus_per_node(report: &Report) -> Option<u32> {
-    let gpus = |host: &serde_json::Value| host.get("gpus")?.as_array().map(Vec::len);
-    let count = report.topology.iter().filter_map(gpus).max().filter(|count| *count > 0)?;
+    let gpus = report.topology.iter().map(|host| host.gpus.len());
+    let count = gpus.max().filter(|count| *count > 0)?;
     u32::try_from(count).ok()
 }
 

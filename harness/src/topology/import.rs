@@ -10,6 +10,7 @@ pub mod sysfs;
 use roxmltree::{Document, ParsingOptions};
 
 use super::model::{Source, Topology};
+use crate::snapshot::HostFacts;
 
 /// Bytes taken of an input.
 pub const INPUT_LIMIT: usize = 64 << 20;
@@ -50,7 +51,7 @@ pub enum ImportError {
 
 /// What can be given, for messages.
 const READABLE: &str = "give a NCCL or RCCL topology file (NCCL_TOPO_DUMP_FILE), an hwloc export \
-(lstopo x.xml), a tar of /sys, the text of lspci -tv, or of nvidia-smi topo -m";
+(lstopo x.xml), a tar of /sys, the text of lspci -tv or of nvidia-smi topo -m, or what fabbench devices --capture wrote";
 
 /// Reads a capture; `name` is for messages.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Topology, ImportError> {
@@ -82,6 +83,11 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Topology, ImportError> {
             XmlError::Refused(what) => refused(&what),
             XmlError::Damaged(format, what) => damaged(format, what),
         });
+    }
+    if text.trim_start().starts_with('{') {
+        let facts: HostFacts = serde_json::from_str(text)
+            .map_err(|_| refused("JSON, and not that of fabbench devices --capture"))?;
+        return sysfs::read(&facts.snapshot).map_err(|what| refused(&what));
     }
     if lspci::is_lspci(text) {
         return lspci::read(text).map_err(|what| damaged("lspci text", what));
@@ -196,6 +202,7 @@ mod tests {
         assert!(error(b"<graphs version=\"1\"></graphs>").contains("NCCL graph file"));
         assert!(error(b"<svg/>").contains("<svg>"));
         assert!(error(b"hello\n").contains("no topology"));
+        assert!(error(b"{\"schema\": \"fabbench-report/1\"}").contains("--capture"));
         assert!(error(b" \n").contains("empty"));
         assert!(error(&[0xff, 0x00, 0x10]).contains("neither text"));
         assert!(error(b"<system version=\"1\">").contains("damaged XML"));

@@ -79,6 +79,11 @@ pub fn judge(topology: &Topology, rules: Rules) -> Assessment {
     Assessment { scene, gpus, placement, status, reasons, findings }
 }
 
+/// The status that counts among several; none of none.
+pub(super) fn worst(statuses: impl Iterator<Item = Status>) -> Option<Status> {
+    statuses.max_by_key(|status| weight(*status))
+}
+
 /// FAIL > UNKNOWN > WARN > PASS > N/A.
 fn weight(status: Status) -> u8 {
     match status {

@@ -202,18 +202,24 @@ fn tree_line(topology: &Topology, at: usize, mark: Option<&str>) -> String {
         Kind::Endpoint => "",
     };
     let maker = node.ids.vendor.known().and_then(devices::vendor_name).unwrap_or_default();
-    let parts = [&address, kind, maker, mark.unwrap_or_default(), &link(node)];
+    let parts = [&address, kind, maker, mark.unwrap_or_default(), &bracketed(node)];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("  ")
 }
 
-fn link(node: &Node) -> String {
+/// Link above a node in use, else what it is capable of, `Gen5 x16`; empty when not known.
+pub(super) fn link(node: &Node) -> String {
     let speed = node.link.speed_mts.known().or(node.link.max_speed_mts.known());
     let lanes = node.link.width.known().or(node.link.max_width.known());
     match (speed, lanes) {
-        (Some(speed), Some(lanes)) => format!("[Gen{} x{lanes}]", generation(speed)),
+        (Some(speed), Some(lanes)) => format!("Gen{} x{lanes}", generation(speed)),
         _ => String::new(),
     }
+}
+
+fn bracketed(node: &Node) -> String {
+    let link = link(node);
+    if link.is_empty() { link } else { format!("[{link}]") }
 }
 
 /// All that is known of one GPU's paths; none when there is no GPU of that name.

@@ -128,6 +128,44 @@ pub(super) fn checks(view: &View, page: &mut Page) {
     page.paragraph(&format!("{passed} of {} passed{beside}", count(checks.len(), "check")));
 }
 
+/// Which HCA serves which GPU; hosts without a GPU are told in a line.
+pub(super) fn topology(view: &View, page: &mut Page) {
+    let hosts = &view.report.topology;
+    if hosts.is_empty() {
+        return;
+    }
+    page.title("GPUs and HCAs");
+    let mut table = Table::new(vec![
+        Column::key("host"),
+        Column::key("GPU"),
+        Column::key("HCA"),
+        Column::key("path"),
+        Column::key("verdict"),
+        Column::text("why"),
+    ]);
+    for host in hosts {
+        for gpu in &host.gpus {
+            let pci = gpu.pci.as_deref().map(|pci| format!(" {pci}")).unwrap_or_default();
+            table.row(vec![
+                letter(&host.host, &view.names).to_owned(),
+                format!("{}{pci}", gpu.name),
+                gpu.hcas.first().cloned().unwrap_or_else(|| "-".into()),
+                gpu.path.clone(),
+                page.status(gpu.status),
+                gpu.reason.clone(),
+            ]);
+        }
+    }
+    page.table(table);
+    for host in hosts.iter().filter(|host| host.gpus.is_empty()) {
+        let name = letter(&host.host, &view.names);
+        page.paragraph(&format!("{name}: {}", host.reasons.join("; ")));
+    }
+    if hosts.iter().any(|host| !host.gpus.is_empty()) {
+        page.paragraph("GPU memory: not measured");
+    }
+}
+
 fn hosts(view: &View, page: &mut Page) {
     for host in &view.report.hosts {
         let name = letter(&host.name, &view.names);

@@ -39,6 +39,7 @@ pub fn report(report: &Report, options: &Options) -> String {
     hosts::heading(&view, &mut page);
     hosts::rails(&view, &mut page);
     hosts::checks(&view, &mut page);
+    hosts::topology(&view, &mut page);
     results::integrity(&view, &mut page);
     results::latency(&view, &mut page);
     results::bandwidth(&view, &mut page);
