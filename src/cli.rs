@@ -32,6 +32,8 @@ pub enum Command {
     Devices(DevicesArgs),
     /// Is this job bound by the network, now and at the target; does RDMA pay
     Advise(Box<AdviseArgs>),
+    /// Does every HCA share a PCIe switch with the GPUs it serves? Live or from a capture
+    Topo(TopoArgs),
     /// Create, remove or show Soft-RoCE devices on this host
     Softroce(SoftroceArgs),
     /// The node side; started by hand for hosts given as tcp://host:port
@@ -275,6 +277,46 @@ pub struct DevicesArgs {
     /// test; look through it before you hand it on
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
+    /// Say more about what happens
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Hosts.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+}
+
+/// What `fabbench topo` insists on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Require {
+    /// Each GPU behind the same PCIe switch as its HCA: PHB and NODE fail
+    SameSwitch,
+}
+
+/// `fabbench topo`
+#[derive(Debug, Args)]
+pub struct TopoArgs {
+    /// Host [default: local]
+    #[arg(conflicts_with = "from")]
+    pub host: Option<String>,
+    /// Read a capture instead: NCCL or RCCL topology XML, hwloc XML, a tar of /sys or a directory
+    /// that holds one, text of lspci -tv or nvidia-smi topo -m, or of fabbench devices --capture
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Fail what is only worth a warning otherwise
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub require: Option<Require>,
+    /// Print as JSON
+    #[arg(long, conflicts_with_all = ["tree", "matrix", "explain"])]
+    pub json: bool,
+    /// Draw the PCIe tree with GPUs and HCAs in their places
+    #[arg(long, conflicts_with_all = ["matrix", "explain"])]
+    pub tree: bool,
+    /// Print distances like nvidia-smi topo -m
+    #[arg(long, conflicts_with = "explain")]
+    pub matrix: bool,
+    /// All that is known of one GPU's paths, by name or PCI address
+    #[arg(long, value_name = "GPU")]
+    pub explain: Option<String>,
     /// Say more about what happens
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,

@@ -8,6 +8,7 @@ pub mod lat;
 pub mod pair;
 pub mod run;
 pub mod softroce;
+pub mod topo;
 
 use std::io::Write;
 
@@ -62,6 +63,7 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Bw(args) => bw::run(args),
         Command::Devices(args) => devices::run(args),
         Command::Advise(args) => advise::run(args),
+        Command::Topo(args) => topo::run(args),
         Command::Softroce(args) => softroce::run(&args.action),
         Command::Agent(args) => agent::run(args, std::sync::Arc::new(crate::agent::case::Cases)),
         Command::Completions { shell } => completions(*shell),

@@ -24,6 +24,7 @@ pub fn run(args: &PairArgs) -> Result<ExitCode, CommandError> {
         output: &args.output,
         suite: suite.identity(),
         wants_rdma,
+        topology: true,
         beyond: beyond(),
         plan: &|scene| {
             suite.plan(scene, &overrides).map_err(|e| CommandError::usage(e.to_string()))
@@ -48,7 +49,6 @@ fn suite(name: &str) -> Result<Suite, CommandError> {
 /// What an acceptance run should hold and this version does not measure: said, never passed over.
 fn beyond() -> Vec<NotMeasured> {
     let parts = [
-        ("GPUDirect topology", "PCIe distance of HCAs and GPUs is not examined"),
         ("message rate", "small messages per second are not measured"),
         ("loopback of each HCA", "HCAs are not measured against themselves within a pair run"),
         ("all-reduce pattern", "collective traffic is not measured"),

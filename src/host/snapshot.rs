@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use fabbench_harness::snapshot::{Entry, Snapshot};
+use fabbench_harness::topology::config_text;
 
 /// What is taken. A `*` stands for one name, or for part of one; the directories it is looked up in
 /// are taken as lists of names. A trailing `/` takes the list of names alone. A symbolic link is
@@ -25,6 +26,13 @@ pub const PATTERNS: &[&str] = &[
     "/sys/class/infiniband_verbs/{abi_version}",
     "/sys/class/infiniband_verbs/*/{ibdev,abi_version,dev}",
     "/dev/infiniband/",
+    // PCI functions and what lets adapters reach GPU memory.
+    "/sys/bus/pci/devices/*",
+    "/sys/bus/pci/devices/*/{class,vendor,device,subsystem_vendor,subsystem_device,numa_node,current_link_speed,current_link_width,max_link_speed,max_link_width,iommu_group,physfn}",
+    "/sys/kernel/iommu_groups/*/type",
+    "/sys/kernel/mm/memory_peers/*/version",
+    "/proc/driver/nvidia/version",
+    "/sys/devices/system/cpu/cpu*/topology/physical_package_id",
     // Network interfaces.
     "/sys/class/net/*",
     "/sys/class/net/*/{mtu,speed,operstate,address,carrier,type,dev_port,duplex,flags,ifindex,phys_port_name}",
@@ -87,6 +95,7 @@ pub fn take(root: &Path, without_gids: &[&str]) -> Snapshot {
             taker.walk(PathBuf::from("/"), &pattern[1..]);
         }
     }
+    taker.bridges();
     taker.gids(without_gids);
     taker.device_nodes();
     taker.snapshot
@@ -183,6 +192,24 @@ impl Taker<'_> {
         }
     }
 
+    /// Configuration space of PCI bridges, for port types and ACS; binary, so kept as hex digits. An
+    /// ordinary user gets the first 64 bytes.
+    fn bridges(&mut self) {
+        const PCI: &str = "/sys/bus/pci/devices";
+        for name in self.snapshot.names(PCI).to_vec() {
+            let device = format!("{PCI}/{name}");
+            let class = self.snapshot.text(&format!("{device}/class"));
+            if !class.is_some_and(|class| class.starts_with("0x0604")) {
+                continue;
+            }
+            let path = format!("{device}/config");
+            match bytes(&self.real(Path::new(&path))) {
+                Ok(content) => self.keep(Path::new(&path), Entry::Text(config_text(&content))),
+                Err(error) => self.failed(Path::new(&path), &error),
+            }
+        }
+    }
+
     fn gids(&mut self, without: &[&str]) {
         for device in self.snapshot.names(DEVICES).to_vec() {
             if without.contains(&device.as_str()) {
@@ -273,9 +300,13 @@ fn alternatives(pattern: &str) -> Vec<String> {
 }
 
 fn text(path: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&bytes(path)?).into_owned())
+}
+
+fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_LIMIT).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
 /// /proc/cpuinfo repeats itself for every processor.

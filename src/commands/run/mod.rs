@@ -17,9 +17,10 @@ use fabbench_harness::rails::{
 };
 use fabbench_harness::snapshot::HostFacts;
 use fabbench_harness::suite::{Plan, RailTraits, Scene, tcp_streams};
-use fabbench_harness::{checks, facts, verdict};
+use fabbench_harness::{checks, facts, topology, verdict};
 use fabbench_reports::model::{
-    Check, Host, Measurement, Named, NotMeasured, Report, SCHEMA, Status, Tool, Verdict,
+    Check, Host, HostTopology, Measurement, Named, NotMeasured, Report, SCHEMA, Status, Tool,
+    Verdict,
 };
 use fabbench_reports::text;
 
@@ -51,6 +52,8 @@ pub struct Request<'a> {
     pub suite: Named,
     /// Verbs transports are wanted.
     pub wants_rdma: bool,
+    /// The topology of both hosts is part of the report and of its verdict.
+    pub topology: bool,
     /// What this command never measures, for the report's list.
     pub beyond: Vec<NotMeasured>,
     /// From what is there to cases.
@@ -375,10 +378,22 @@ impl<'a> Campaign<'a> {
         }
     }
 
+    /// Topology of both hosts where it was asked for; of one machine that stands twice, once.
+    fn topology(&self) -> Vec<HostTopology> {
+        let [a, b] = self.site.facts;
+        let hosts = if facts::same_machine(a, b) { 1 } else { 2 };
+        let asked = self.site.names.iter().zip([a, b]).take(hosts);
+        let asked = asked.filter(|_| self.request.topology);
+        asked.map(|(name, facts)| topology::report::of_host(name, facts)).collect()
+    }
+
     /// Ends the agents, judges, writes and prints.
     fn finish(mut self, interrupt: &Interrupt) -> Result<ExitCode, CommandError> {
         self.progress.clear();
         let interrupted = interrupt.is_set();
+        let topology = self.topology();
+        let mut checks = self.site.checks(self.request.wants_rdma, self.locked_bytes);
+        checks.extend(topology.iter().flat_map(topology::report::checks));
         let session = self.session;
         for line in session.close() {
             eprintln!("fabbench: {line}");
@@ -395,10 +410,11 @@ impl<'a> Campaign<'a> {
             simulated: self.rails.iter().any(|r| r.a.soft || r.b.soft),
             hosts: self.site.hosts.to_vec(),
             rails: report_rails(&self.rails, &self.measurements),
-            checks: self.site.checks(self.request.wants_rdma, self.locked_bytes),
-            topology: Vec::new(),
+            checks,
+            not_measured: [self.not_measured, gpu_memory(&topology), self.request.beyond.clone()]
+                .concat(),
+            topology,
             measurements: self.measurements,
-            not_measured: [self.not_measured, self.request.beyond.clone()].concat(),
             diagnosis: Vec::new(),
             verdict: unjudged(),
         };
@@ -413,6 +429,17 @@ impl<'a> Campaign<'a> {
         }
         Ok(exit_code(&report, &output.fail_on))
     }
+}
+
+/// Says, of hosts with GPUs, that no traffic ran on their memory.
+fn gpu_memory(topology: &[HostTopology]) -> Vec<NotMeasured> {
+    let with_gpus = topology.iter().any(|host| !host.gpus.is_empty());
+    let entry = NotMeasured {
+        what: "GPU memory".into(),
+        why: "no traffic ran on it: the topology says what is possible, not what is reached".into(),
+        asked: false,
+    };
+    with_gpus.then_some(entry).into_iter().collect()
 }
 
 /// The verdict of a report that nobody has judged yet.

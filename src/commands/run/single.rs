@@ -20,6 +20,7 @@ pub fn measure(test: Test, name: &str, args: &CaseArgs) -> Result<ExitCode, Comm
         output: &args.output,
         suite: Named { name: name.into(), hash: String::new() },
         wants_rdma: cases.transport == Transport::Rc,
+        topology: false,
         beyond: Vec::new(),
         plan: &|scene| cases.plan(scene),
     })

@@ -1,0 +1,168 @@
+//! `fabbench topo [HOST]`, `--from FILE`: does every HCA share a PCIe switch with the GPUs it serves?
+
+use std::path::Path;
+
+use fabbench_harness::topology::model::Topology;
+use fabbench_harness::topology::{self, Assessment, Rules, report, view};
+use fabbench_reports::model::Status;
+
+use super::run::{all_facts, install_interrupt, launch, start};
+use super::{CommandError, ExitCode, print_page};
+use crate::cli::{Require, TopoArgs};
+use crate::host::snapshot;
+use crate::session::parse_hosts;
+
+/// Reads, judges, prints. Exit 1 when the verdict is FAIL, 3 when it cannot be told.
+pub fn run(args: &TopoArgs) -> Result<ExitCode, CommandError> {
+    let Seen { name, source, topology } = match &args.from {
+        Some(path) => from_capture(path)?,
+        None => live(args)?,
+    };
+    let rules = Rules { same_switch: args.require == Some(Require::SameSwitch) };
+    let assessment = topology::judge(&topology, rules);
+    print_page(page(args, &name, &source, &topology, &assessment)?.trim_end())?;
+    Ok(match assessment.status {
+        Status::Fail | Status::Error => ExitCode::FAIL,
+        Status::Unknown | Status::Incomplete => ExitCode::INCOMPLETE,
+        Status::Pass | Status::Warn | Status::NotApplicable | Status::Unjudged => ExitCode::PASS,
+    })
+}
+
+/// A topology and where it is from.
+struct Seen {
+    name: String,
+    source: String,
+    topology: Topology,
+}
+
+fn page(
+    args: &TopoArgs,
+    name: &str,
+    source: &str,
+    topology: &Topology,
+    assessment: &Assessment,
+) -> Result<String, CommandError> {
+    if args.json {
+        let report = report::report(name, source, topology, assessment);
+        return serde_json::to_string_pretty(&report)
+            .map_err(|e| CommandError::incomplete(format!("write topology as JSON: {e}")));
+    }
+    if let Some(gpu) = &args.explain {
+        return view::explain(topology, assessment, gpu).ok_or_else(|| {
+            let gpus: Vec<_> = assessment.scene.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
+            let there = if gpus.is_empty() { "none".into() } else { gpus.join(", ") };
+            CommandError::usage(format!("--explain {gpu}: no such GPU on {name}; there: {there}"))
+        });
+    }
+    Ok(match (args.tree, args.matrix) {
+        (true, _) => view::tree(topology, assessment),
+        (_, true) => view::matrix(assessment),
+        _ => view::table(topology, assessment, source),
+    })
+}
+
+/// A capture: a file of any format that is read, or a directory that holds a `/sys`.
+fn from_capture(path: &Path) -> Result<Seen, CommandError> {
+    let name = path.display().to_string();
+    let unreadable = |error: &dyn std::fmt::Display| {
+        CommandError::usage(format!("read topology: {name}: {error}"))
+    };
+    let metadata = std::fs::metadata(path).map_err(|e| unreadable(&e))?;
+    if metadata.is_dir() {
+        let taken = snapshot::take(path, &[]);
+        let topology = topology::read_snapshot(&taken).map_err(|what| {
+            unreadable(&format!("{what}; give the directory that holds sys/, or a file"))
+        })?;
+        return Ok(Seen { source: format!("{name}/sys"), name, topology });
+    }
+    if metadata.len() > topology::INPUT_LIMIT as u64 {
+        return Err(unreadable(&"larger than 64 MiB, no capture of one machine"));
+    }
+    let bytes = std::fs::read(path).map_err(|e| unreadable(&e))?;
+    let topology = topology::read(&name, &bytes)
+        .map_err(|e| CommandError::usage(format!("read topology: {e}")))?;
+    let source = format!("{name} ({})", topology.source.name());
+    Ok(Seen { source, name, topology })
+}
+
+/// The machine of an agent.
+fn live(args: &TopoArgs) -> Result<Seen, CommandError> {
+    let typed = args.host.as_deref().unwrap_or("local");
+    let specs = parse_hosts(&[typed]).map_err(|e| CommandError::usage(e.to_string()))?;
+    let launch = launch(&args.launch, args.verbose)?;
+    let interrupt = install_interrupt()?;
+    let mut session = start(&specs, &launch, &interrupt)?;
+    let all = all_facts(&mut session, &interrupt)?;
+    session.close();
+    let (Some(spec), Some(facts)) = (specs.first(), all.first()) else {
+        return Err(CommandError::incomplete(format!("{typed}: no answer; try again with -v")));
+    };
+    let topology = topology::read_snapshot(&facts.snapshot)
+        .map_err(|what| CommandError::incomplete(format!("{typed}: read topology: {what}")))?;
+    Ok(Seen { name: spec.name.clone(), source: report::live_source(&topology), topology })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(path: &str) -> Result<Seen, CommandError> {
+        from_capture(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
+    }
+
+    #[test]
+    fn a_capture_is_read_whatever_its_format() {
+        let folder = "harness/tests/topologies";
+        let graph = seen(&format!("{folder}/cloud/azure-ncv4-graph.xml")).err().unwrap();
+        assert_eq!(graph.code, ExitCode::USAGE);
+        assert!(graph.message.contains("NCCL graph file"), "{}", graph.message);
+        let absent = seen("no/such/file").err().unwrap();
+        assert!(absent.message.contains("no/such/file"), "{}", absent.message);
+        let h100 = seen(&format!("{folder}/cloud/oci-H100-topology.xml")).unwrap();
+        assert!(h100.source.ends_with("(NCCL topology XML)"));
+        let judged = topology::judge(&h100.topology, Rules::default());
+        assert_eq!(judged.status, Status::Pass);
+    }
+
+    #[test]
+    fn a_directory_is_read_like_the_live_machine() {
+        let root = tempfile::tempdir().unwrap();
+        let complex = root.path().join("sys/devices/pci0000:00");
+        let devices = root.path().join("sys/bus/pci/devices");
+        std::fs::create_dir_all(&devices).unwrap();
+        let function = |path: &str, class: &str, vendor: &str| {
+            let place = complex.join(path);
+            std::fs::create_dir_all(&place).unwrap();
+            for (file, text) in [("class", class), ("vendor", vendor), ("device", "0x2335")] {
+                std::fs::write(place.join(file), format!("{text}\n")).unwrap();
+            }
+            let name = path.rsplit('/').next().unwrap();
+            let target = format!("../../../devices/pci0000:00/{path}");
+            std::os::unix::fs::symlink(target, devices.join(name)).unwrap();
+        };
+        let (port, up) = ("0000:00:01.0", "0000:00:01.0/0000:01:00.0");
+        function(port, "0x060400", "0x8086");
+        function(up, "0x060400", "0x1000");
+        for (down, leaf) in [("0000:02:00.0", "0000:03:00.0"), ("0000:02:01.0", "0000:04:00.0")] {
+            function(&format!("{up}/{down}"), "0x060400", "0x1000");
+            let gpu = leaf.starts_with("0000:03");
+            let (class, vendor) = if gpu { ("0x030200", "0x10de") } else { ("0x020700", "0x15b3") };
+            function(&format!("{up}/{down}/{leaf}"), class, vendor);
+        }
+        let adapter = complex.join(format!("{up}/0000:02:01.0/0000:04:00.0/infiniband/mlx5_0"));
+        std::fs::create_dir_all(adapter.join("ports/1")).unwrap();
+        std::fs::write(adapter.join("ports/1/state"), "4: ACTIVE\n").unwrap();
+        std::fs::write(adapter.join("ports/1/rate"), "400 Gb/sec (4X NDR)\n").unwrap();
+        let class = root.path().join("sys/class/infiniband");
+        std::fs::create_dir_all(&class).unwrap();
+        let target = "../../devices/pci0000:00/".to_owned()
+            + adapter.strip_prefix(&complex).unwrap().to_str().unwrap();
+        std::os::unix::fs::symlink(target, class.join("mlx5_0")).unwrap();
+        let seen = from_capture(root.path()).unwrap();
+        let judged = topology::judge(&seen.topology, Rules::default());
+        assert_eq!(judged.gpus[0].class.word(), "PIX");
+        assert_eq!(judged.scene.adapters[0].name, "mlx5_0");
+        assert_eq!(judged.scene.adapters[0].rate_mbps, Some(400_000));
+        assert!(view::table(&seen.topology, &judged, "test").contains("switch 0000:01:00.0"));
+    }
+}
