@@ -2,8 +2,8 @@
 
 use fabbench_reports::model::{Check, Device, Port, Status};
 
-use crate::facts::{device_node, rdma_problem, same_machine};
-use crate::gid::GidPair;
+use crate::facts::{device_node, gid_table, rdma_problem, same_machine};
+use crate::gid::{GidPair, is_without_address};
 use crate::line_rate::LaneSpeed;
 use crate::plan::{Case, Group, Transport};
 use crate::rails::{PairRail, Party, RailMap};
@@ -181,7 +181,10 @@ fn peer_is_up(party: &Party, other: &Party, device: &Device, port: &Port) -> boo
 }
 
 fn gid_table_check(party: &Party, device: &Device, port: &Port) -> Option<Check> {
-    if port.state != "ACTIVE" || port.link_layer != "Ethernet" || !port.gids.is_empty() {
+    let facts = party.facts;
+    let table = gid_table(facts, &device.name, port.port);
+    let usable = table.iter().any(|gid| !is_without_address(gid, &facts.calls.addresses));
+    if port.state != "ACTIVE" || port.link_layer != "Ethernet" || usable {
         return None;
     }
     let label = format!("{}/{}:{}", party.host.name, device.name, port.port);

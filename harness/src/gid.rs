@@ -181,6 +181,16 @@ pub fn legal_mtu(mtu: u32) -> u32 {
     [4096, 2048, 1024, 512].into_iter().find(|legal| *legal <= mtu).unwrap_or(256)
 }
 
+/// Whether an entry cannot be used although it stands in the table: a port has a link-local RoCE v2
+/// entry made from its MAC even where no interface carries that address, and then nothing routes.
+/// `addresses` are all of the host; none known says nothing.
+pub fn is_without_address(gid: &GidFact, addresses: &[InterfaceAddress]) -> bool {
+    gid.kind == GidKind::RoceV2
+        && gid.gid.is_unicast_link_local()
+        && !addresses.is_empty()
+        && !addresses.iter().any(|own| own.address == IpAddr::V6(gid.gid))
+}
+
 /// How good a pair of entries is; the smallest is the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Class {
@@ -205,7 +215,11 @@ enum Family {
 }
 
 fn candidates<'a>(end: &GidEnd<'a>) -> Result<Vec<&'a GidFact>, GidError> {
-    let all: Vec<_> = end.gids.iter().filter(|gid| !gid.gid.is_unspecified()).collect();
+    let usable = |gid: &&GidFact| {
+        let insisted = end.forced == Some(gid.index);
+        !gid.gid.is_unspecified() && (insisted || !is_without_address(gid, end.addresses))
+    };
+    let all: Vec<_> = end.gids.iter().filter(usable).collect();
     let port = || end.name.to_owned();
     if all.is_empty() {
         return Err(GidError::Empty { port: port() });

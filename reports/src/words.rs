@@ -157,7 +157,8 @@ pub(crate) fn meaning(name: &str) -> &'static str {
 }
 
 /// Counters that grow with every packet; they prove traffic and explain nothing.
-const TRAFFIC: [&str; 12] = [
+const TRAFFIC: [&str; 13] = [
+    "ack_deferred",
     "sent_pkts",
     "rcvd_pkts",
     "sent_bytes",

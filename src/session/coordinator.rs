@@ -406,7 +406,7 @@ fn lost(error: &FrameError, link: &Mutex<Link>, silence: Duration) -> (Loss, Str
     let cause = match error {
         FrameError::TimedOut => format!(
             "its agent was silent for {} s: the agent is stopped, or the host or the path to it \
-             is gone",
+             is gone: log in there and look",
             silence.as_secs_f64()
         ),
         other => format!("its agent cannot be understood: {other}"),
@@ -425,7 +425,7 @@ fn closed(link: &mut Link) -> String {
             text.push_str(&format!("; it said last: {said}"));
         }
     }
-    text
+    text + ": look there for a crash or for the out-of-memory killer (dmesg), and at the way to it"
 }
 
 fn connect_all(

@@ -203,3 +203,21 @@ fn path_mtu_is_the_smallest_and_names_the_gain() {
     assert!(asked.warnings[0].contains("as asked"));
     assert_eq!(of([0, 4096], None).bytes, 1024, "unknown: what every port can");
 }
+
+#[test]
+fn an_entry_made_from_the_mac_needs_its_address_on_an_interface() {
+    let address = |text: &str| InterfaceAddress {
+        netdev: "eth0".into(),
+        address: text.parse().unwrap(),
+        prefix_len: 64,
+    };
+    let (a, b) = ([entry(0, RoceV2, "fe80::1")], [entry(0, RoceV2, "fe80::2")]);
+    let (with, without) = ([address("fe80::1")], [address("10.0.2.15")]);
+    let left = GidEnd { addresses: &with, ..end("a/d:1", &a) };
+    let right = GidEnd { addresses: &without, ..end("b/d:1", &b) };
+    let error = choose(&left, &right).unwrap_err();
+    assert_eq!(error, GidError::Empty { port: "b/d:1".into() });
+    assert!(error.to_string().contains("no usable GID (netns? no IP?)"), "{error}");
+    choose(&left, &GidEnd { forced: Some(0), ..right }).expect("the user may insist");
+    choose(&left, &GidEnd { addresses: &[], ..right }).expect("unknown addresses say nothing");
+}

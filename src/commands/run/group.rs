@@ -39,6 +39,23 @@ pub struct Trouble {
 }
 
 impl Trouble {
+    /// In a sentence: host, stage, what went wrong. `names` are the names of A and B.
+    pub fn sentence(&self, names: [&str; 2]) -> String {
+        let (host, stage) = (names[self.host], &self.stage);
+        // An agent that is gone is an object of its own: the host stands there already.
+        match self.agent_lost {
+            true => format!("{host}: stage {stage}: {}", self.failure.cause),
+            false => format!("{host}: stage {stage}: {}", self.failure),
+        }
+    }
+
+    /// What went wrong, without where and what to do.
+    pub fn in_short(&self) -> &str {
+        let cause = self.failure.cause.as_str();
+        let end = [": ", "; "].iter().filter_map(|mark| cause.find(mark)).min();
+        &cause[..end.unwrap_or(cause.len())]
+    }
+
     /// Trouble that an agent or the coordinator tells of.
     fn of(host: usize, stage: impl Into<String>, failure: Failure) -> Self {
         Trouble { host, stage: stage.into(), failure, agent_lost: false }
@@ -233,8 +250,9 @@ fn lose(agents: &dyn Agents, live: &mut [Live], host: usize, failure: &HostFailu
 /// The trouble of a host that is gone.
 fn lost(host: usize, failure: &HostFailure) -> Trouble {
     let cause = failure.cause.clone();
+    let stage = failure.stage.clone();
     let failure = Failure::new(FailureKind::PeerLost, "agent", failure.host.clone(), cause);
-    Trouble { host, stage: "session".into(), failure, agent_lost: true }
+    Trouble { host, stage, failure, agent_lost: true }
 }
 
 /// Asks both agents to end every case; their answers or the deadline end the group.

@@ -7,6 +7,7 @@ pub mod paths;
 pub mod progress;
 pub mod single;
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -35,7 +36,7 @@ use outputs::Outputs;
 use paths::Paths;
 use progress::Progress;
 
-/// Failures on one rail after which its other cases are not tried any more.
+/// Failures on one rail after which its other cases over the same transport are not tried any more.
 const RAIL_PATIENCE: u32 = 2;
 
 /// What a command asks to be measured between two hosts.
@@ -216,6 +217,30 @@ fn has_devices(hosts: &[Host; 2], error: &RailError) -> bool {
     }
 }
 
+/// Failures by rail and transport: where verbs fail, sockets may still tell whether the cable is
+/// good.
+#[derive(Debug, Default)]
+struct RailFailures(BTreeMap<(usize, &'static str), (u32, String)>);
+
+impl RailFailures {
+    /// Counts a failure.
+    fn note(&mut self, rail: usize, transport: Transport, what: &str) {
+        let entry = self.0.entry((rail, family(transport))).or_default();
+        *entry = (entry.0 + 1, what.to_owned());
+    }
+
+    /// The last failure, once there were too many.
+    fn given_up(&self, rail: usize, transport: Transport) -> Option<&str> {
+        let (count, last) = self.0.get(&(rail, family(transport)))?;
+        (*count >= RAIL_PATIENCE).then_some(last)
+    }
+}
+
+/// Transports that fail together.
+fn family(transport: Transport) -> &'static str {
+    if transport == Transport::Tcp { "sockets" } else { "verbs" }
+}
+
 /// A run under way.
 struct Campaign<'a> {
     site: &'a Site<'a>,
@@ -230,7 +255,7 @@ struct Campaign<'a> {
     not_measured: Vec<NotMeasured>,
     complete: bool,
     next_id: CaseId,
-    failures_on_rail: Vec<u32>,
+    rail_failures: RailFailures,
     locked_bytes: u64,
 }
 
@@ -266,7 +291,7 @@ impl<'a> Campaign<'a> {
             session,
             outputs,
             started,
-            failures_on_rail: vec![0; rails.len()],
+            rail_failures: RailFailures::default(),
             locked_bytes: checks::least_locked_bytes(&plan.groups),
             plan,
             rails,
@@ -286,6 +311,7 @@ impl<'a> Campaign<'a> {
                 for case in &group.cases {
                     self.give_up(case, &why);
                 }
+                self.progress.cases_over(group.cases.len());
                 continue;
             }
             self.progress.now(&group.title);
@@ -303,12 +329,12 @@ impl<'a> Campaign<'a> {
         if let Some(host) = (0..2).find(|&host| self.session.is_lost(host)) {
             return Some(format!("the agent on {} is gone", self.site.names[host]));
         }
-        let rail = group
-            .cases
-            .iter()
-            .filter_map(|c| c.rail)
-            .find(|&r| self.failures_on_rail.get(r).is_some_and(|&n| n >= RAIL_PATIENCE))?;
-        Some(format!("{} failed {RAIL_PATIENCE} times before", self.rails[rail].name))
+        let given_up = |case: &Case| {
+            let rail = case.rail?;
+            let last = self.rail_failures.given_up(rail, case.transport)?;
+            Some(format!("{} failed {RAIL_PATIENCE} times before ({last})", self.rails[rail].name))
+        };
+        group.cases.iter().find_map(given_up)
     }
 
     /// Runs a group, keeps what it measured, tells what it could not.
@@ -350,12 +376,10 @@ impl<'a> Campaign<'a> {
     /// Keeps why a case did not end well.
     fn note_trouble(&mut self, case: &Case, end: &CaseEnd) {
         let Some(trouble) = &end.trouble else { return };
-        if let Some(count) = case.rail.and_then(|r| self.failures_on_rail.get_mut(r)) {
-            *count += 1;
+        if let Some(rail) = case.rail {
+            self.rail_failures.note(rail, case.transport, trouble.in_short());
         }
-        let host = self.site.names[trouble.host];
-        let why = format!("{host}: stage {}: {}", trouble.stage, trouble.failure);
-        self.give_up(case, &why);
+        self.give_up(case, &trouble.sentence(self.site.names));
     }
 
     /// A case that was asked for and has no (whole) result.

@@ -48,6 +48,16 @@ struct Journal {
     file: File,
     keep: bool,
     failed: bool,
+    empty: bool,
+}
+
+impl Drop for Journal {
+    /// A run that measured nothing leaves no empty file.
+    fn drop(&mut self) {
+        if self.empty {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Outputs {
@@ -164,13 +174,14 @@ impl Journal {
             .truncate(true)
             .open(&path)
             .map_err(|e| unwritable("create journal", &path, &e))?;
-        Ok(Journal { path, file, keep, failed: false })
+        Ok(Journal { path, file, keep, failed: false, empty: true })
     }
 
     /// Appends one document as a line.
     fn append(&mut self, document: &impl Serialize) {
         let Ok(mut line) = serde_json::to_string(document) else { return };
         line.push('\n');
+        self.empty = false;
         if let (Err(error), false) = (self.file.write_all(line.as_bytes()), self.failed) {
             self.failed = true;
             eprintln!(

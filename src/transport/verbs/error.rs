@@ -58,7 +58,10 @@ impl From<Error> for Failure {
             }
             Error::Completion(done) => {
                 let kind = match done.status {
-                    WcStatus(ffi::IBV_WC_RETRY_EXC_ERR) => FailureKind::PeerLost,
+                    // Neither is a cause: what the other end tells explains more.
+                    WcStatus(ffi::IBV_WC_RETRY_EXC_ERR | ffi::IBV_WC_WR_FLUSH_ERR) => {
+                        FailureKind::PeerLost
+                    }
                     _ => FailureKind::Refused,
                 };
                 let cause = done.cause();
@@ -390,7 +393,11 @@ impl fmt::Display for AsyncEvent {
             }
             ffi::IBV_EVENT_DEVICE_FATAL => write!(f, "the device failed (DEVICE_FATAL): see dmesg"),
             ffi::IBV_EVENT_PORT_ACTIVE => write!(f, "port {n} came up (PORT_ACTIVE)"),
-            ffi::IBV_EVENT_PORT_ERR => write!(f, "port {n} went down (PORT_ERR)"),
+            ffi::IBV_EVENT_PORT_ERR => write!(
+                f,
+                "port {n} went down (PORT_ERR): check its cable and switch port, and who took its \
+                 interface down"
+            ),
             ffi::IBV_EVENT_LID_CHANGE => write!(f, "port {n}'s LID changed (LID_CHANGE)"),
             ffi::IBV_EVENT_SM_CHANGE => write!(f, "port {n}'s subnet manager changed (SM_CHANGE)"),
             ffi::IBV_EVENT_GID_CHANGE => write!(f, "port {n}'s GID table changed (GID_CHANGE)"),

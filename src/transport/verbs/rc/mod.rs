@@ -12,7 +12,7 @@ pub use addressed::{AddressedSpec, PreparedAddressed, RcAddressed};
 pub use stream::{Arrival, PreparedStream, RcStream, StreamSpec};
 
 use std::net::Ipv6Addr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +40,8 @@ const LOOKS: u32 = 1024;
 const SPINS: u32 = 16;
 /// Longest sleep.
 const SLEEP: Duration = Duration::from_millis(2);
+/// How long the event behind flushed requests may take.
+const EVENT_GRACE: Duration = Duration::from_secs(1);
 /// Completions collected by one poll.
 const BATCH: usize = 32;
 
@@ -178,13 +180,25 @@ fn completion_failure(
     if let Some(error) = primary.or_else(|| errors.find(|error| !error.is_secondary())) {
         return Error::from(error).into();
     }
-    if let Err(event) = context.check_events() {
+    if let Err(event) = await_event(context) {
         return event.into();
     }
     match first {
         Some(error) => Error::from(error).into(),
         None => Failure::new(FailureKind::Internal, "read a completion", object, "no error in it"),
     }
+}
+
+/// Waits a moment for an event that ends a test: when a link goes down, requests may be flushed
+/// before the driver tells of it.
+#[cold]
+fn await_event(context: &Context) -> super::error::Result<()> {
+    let deadline = Instant::now() + EVENT_GRACE;
+    while Instant::now() < deadline {
+        context.check_events()?;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    context.check_events()
 }
 
 /// Whether an endpoint should sleep after `empty` looks that found nothing: only over a soft device,
