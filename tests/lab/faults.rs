@@ -372,3 +372,16 @@ fn interrupt_keeps_what_was_measured_and_cleans_up() {
     assert_eq!(report["verdict"]["status"], "incomplete");
     assert!(report["measurements"].as_array().unwrap().len() >= 3);
 }
+
+#[test]
+fn a_guest_that_dies_fails_its_test_and_the_lab_starts_anew() {
+    let lab = Lab::new();
+    // Told to die a moment later, so that the command itself ends.
+    on("node-b", "(sleep 1; echo c > /proc/sysrq-trigger) > /dev/null 2>&1 < /dev/null &");
+    let run = lab.run(&["bw", "node-a", "node-b", "--device", "rxe0", "--duration", "30s"]);
+    run.expect(3, &["node-b"]);
+    let ended = lab.end();
+    std::mem::forget(lab);
+    assert!(ended.unwrap_err().contains("the lab failed, and was started anew"));
+    drop(Lab::new());
+}

@@ -86,7 +86,7 @@ impl Lab {
     }
 
     /// Takes back what was done; says what a dead guest or a full one shows.
-    fn end(&self) -> Result<(), String> {
+    pub fn end(&self) -> Result<(), String> {
         let undone: Vec<String> = self.undo.take().iter().rev().filter_map(undo).collect();
         if let Some(trouble) = settled() {
             start();
@@ -169,7 +169,7 @@ fn settled() -> Option<String> {
 }
 
 /// Runs `ci/lab` with these arguments.
-fn ci_lab(arguments: &[&str]) -> Output {
+pub fn ci_lab(arguments: &[&str]) -> Output {
     Command::new(root().join("ci/lab"))
         .args(arguments)
         .stdin(Stdio::null())
