@@ -111,7 +111,7 @@ fn a_host_against_itself_is_a_loopback() {
 fn every_operation_and_direction_has_a_figure() {
     let lab = Lab::new();
     for op in ["send", "write", "read"] {
-        for direction in ["a-b", "b-a", "both"] {
+        for direction in ["ab", "ba", "both"] {
             let arguments = [
                 "bw",
                 "node-a",
@@ -131,7 +131,7 @@ fn every_operation_and_direction_has_a_figure() {
             assert_eq!(find(&report, &[("op", op)]).len(), count, "{op} {direction}");
             for m in find(&report, &[("op", op)]) {
                 assert!(m["messages_per_s"]["median"].as_f64().unwrap() > 10.0, "{m:#}");
-                let expected = if direction == "b-a" { "node-b/" } else { "node-a/" };
+                let expected = if direction == "ba" { "node-b/" } else { "node-a/" };
                 if direction != "both" {
                     assert!(m["data_from"].as_str().unwrap().starts_with(expected), "{m:#}");
                 }
@@ -160,7 +160,7 @@ fn a_message_of_no_bytes_is_legal_for_send_and_write() {
                 "--repeats",
                 "1",
             ])
-            .expect(0, &["0 B"]);
+            .expect(0, &["0 B", if command == "bw" { "msg/s" } else { "p50" }]);
         }
     }
     lab.run(&["lat", "node-a", "node-b", "--op", "read", "--size", "0"])
@@ -188,8 +188,9 @@ fn latency_grows_with_the_path_and_not_by_itself() {
         "--json",
     ]);
     run.expect(0, &[]);
-    let p50 = run.report()["measurements"][0]["latency_ns"]["p50"].as_f64().unwrap();
-    assert!((5e6..9e6).contains(&p50), "p50 {p50} ns for a path of 5 ms");
+    // The least of all: others hold what a busy machine adds.
+    let min = run.report()["measurements"][0]["latency_ns"]["min"].as_f64().unwrap();
+    assert!((5e6..9e6).contains(&min), "at least {min} ns for a path of 5 ms");
 }
 
 #[test]

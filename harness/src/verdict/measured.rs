@@ -116,6 +116,13 @@ fn presence(measured: &Measurement) -> Option<(Status, String)> {
         "latency" if measured.latency_ns.is_none_or(|latency| latency.count == 0) => {
             "no round trip was measured"
         }
+        // Messages of no bytes carry no payload.
+        "bandwidth" if measured.size_bytes == 0 => {
+            match measured.messages_per_s.is_none_or(|rate| rate.median <= 0.0) {
+                true => "no message arrived in the measured windows",
+                false => return None,
+            }
+        }
         "bandwidth" if measured.goodput_bps.is_none_or(|rate| rate.median <= 0.0) => {
             "no payload was counted in the windows that all ends have in common: measure longer \
              (--duration)"

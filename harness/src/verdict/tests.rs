@@ -42,6 +42,7 @@ fn bandwidth(transport: &str) -> Measurement {
     let rate = Rate { median: 9e9, min: 8e9, max: 9.1e9, spread: 0.12, min_window: 7e9 };
     let repeat = Repeat { messages_sent: 100, messages_received: 100, ..Repeat::default() };
     Measurement {
+        size_bytes: 65536,
         goodput_bps: Some(rate),
         repeats: vec![repeat],
         method: Method { arrival: "immediate".into(), ..Method::default() },
@@ -324,4 +325,19 @@ fn judging_again_gives_the_same() {
     let mut twice = once.clone();
     judge(&mut twice);
     assert_eq!(once, twice);
+}
+
+#[test]
+fn messages_of_no_bytes_are_judged_by_their_number() {
+    let rate = |median| Some(Rate { median, min: 1.0, max: 2.0, spread: 0.0, min_window: 1.0 });
+    let empty = |messages| Measurement {
+        size_bytes: 0,
+        goodput_bps: rate(0.0),
+        messages_per_s: rate(messages),
+        ..bandwidth("rc")
+    };
+    assert_eq!(judged(true, vec![empty(900.0)]).verdict.function, Status::Pass);
+    let report = judged(true, vec![empty(0.0)]);
+    assert_eq!(report.verdict.function, Status::Incomplete);
+    assert!(report.verdict.reasons[1].contains("no message arrived"), "{:?}", report.verdict);
 }

@@ -67,11 +67,13 @@ fn figures(m: &Measurement) -> Vec<String> {
         let (p50, p99) = (Time(latency.p50), Time(latency.p99));
         figures.push(format!("{kind} p50 {p50}, p99 {p99}, max {}", Time(latency.max)));
     }
-    if let Some(rate) = m.goodput_bps.filter(|_| m.test != "latency") {
+    // Messages of no bytes have a number and no payload.
+    let by_number = m.test == "message_rate" || (m.test == "bandwidth" && m.size_bytes == 0);
+    if let Some(rate) = m.goodput_bps.filter(|_| m.test != "latency" && !by_number) {
         let (median, worst) = (BitRate(rate.median), BitRate(rate.min_window));
         figures.push(format!("{median} (min window {worst})"));
     }
-    if let Some(rate) = m.messages_per_s.filter(|_| m.test == "message_rate") {
+    if let Some(rate) = m.messages_per_s.filter(|_| by_number) {
         figures.push(MessageRate(rate.median).to_string());
     }
     if m.test == "integrity" {
