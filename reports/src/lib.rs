@@ -1,8 +1,18 @@
 //! The data model of a report and its renderers.
 
 pub mod advice;
+#[cfg(feature = "words")]
+mod clean;
+#[cfg(feature = "csv")]
+pub mod csv;
 pub mod json;
+#[cfg(feature = "junit")]
+pub mod junit;
+#[cfg(feature = "markdown")]
+pub mod markdown;
 pub mod model;
+#[cfg(feature = "prometheus")]
+pub mod prometheus;
 #[cfg(test)]
 mod schema;
 #[cfg(feature = "text")]

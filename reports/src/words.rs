@@ -1,6 +1,9 @@
 //! The words that every form of a report shares.
 
+use std::collections::BTreeMap;
+
 use crate::model::{Check, Host, Measurement, Report, Status};
+use crate::units::{BitRate, MessageRate, Size, Time};
 
 pub(crate) fn host_names(report: &Report) -> Vec<&str> {
     report.hosts.iter().map(|host| host.name.as_str()).collect()
@@ -31,7 +34,7 @@ pub(crate) fn judged(status: Option<Status>) -> Status {
 }
 
 /// The operation as people write it: `WRITE`, `request/response`.
-pub(crate) fn operation(op: &str) -> String {
+fn operation(op: &str) -> String {
     match op {
         "request_response" => "request/response".to_owned(),
         "stream" => op.to_owned(),
@@ -52,8 +55,78 @@ pub(crate) fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
+/// `fabbench pair: node-a (A), node-b (B)`.
+pub(crate) fn title(report: &Report) -> String {
+    let names = host_names(report);
+    let named: Vec<String> = names.iter().map(|name| named(name, &names)).collect();
+    let title = format!("{}: {}", command(&report.command), named.join(", "));
+    title.trim_end_matches([':', ' ']).to_owned()
+}
+
+/// `bandwidth 64 KiB WRITE rail0 A→B`.
+pub(crate) fn case_name(m: &Measurement, hosts: &[&str]) -> String {
+    let mut name = format!("{} {} {}", m.test.replace('_', " "), Size(m.size_bytes), label(m));
+    if !m.path.rail.is_empty() {
+        name.push_str(&format!(" {}", m.path.rail));
+    }
+    name.push_str(&format!(" {}", arrow(&m.data_from, &m.data_to, hosts)));
+    if m.bidirectional {
+        name.push_str(" (both directions at once)");
+    }
+    name
+}
+
+/// What came out, with units: `431.2 Mb/s (min window 405.3 Mb/s)`.
+pub(crate) fn figures(m: &Measurement) -> Vec<String> {
+    let mut figures = Vec::new();
+    if let Some(latency) = m.latency_ns {
+        let (p50, p99) = (Time(latency.p50), Time(latency.p99));
+        let kind = if m.is_half_rtt == Some(true) { "half RTT" } else { "RTT" };
+        figures.push(format!("{kind} p50 {p50}, p99 {p99}, max {}", Time(latency.max)));
+    }
+    // Messages of no bytes have a number and no payload.
+    let by_number = m.test == "message_rate" || (m.test == "bandwidth" && m.size_bytes == 0);
+    if let Some(rate) = m.goodput_bps.filter(|_| m.test != "latency" && !by_number) {
+        let (median, worst) = (BitRate(rate.median), BitRate(rate.min_window));
+        figures.push(format!("{median} (min window {worst})"));
+    }
+    if let Some(rate) = m.messages_per_s.filter(|_| by_number) {
+        figures.push(MessageRate(rate.median).to_string());
+    }
+    if m.test == "integrity" {
+        figures.push(format!("{} checked, {} B wrong", Size(m.bytes_verified), m.bytes_wrong));
+    }
+    figures.extend(losses(m));
+    if figures.is_empty() {
+        figures.push("no result".to_owned());
+    }
+    figures
+}
+
+fn losses(m: &Measurement) -> Vec<String> {
+    let mut losses = Vec::new();
+    if m.bytes_wrong > 0 && m.test != "integrity" {
+        losses.push(format!("{} B wrong", m.bytes_wrong));
+    }
+    if m.messages_lost > 0 {
+        losses.push(format!("{} lost", count(m.messages_lost as usize, "message")));
+    }
+    losses
+}
+
+/// Totals of the ports' counters over all measurements, and in how many of them they grew.
+pub(crate) fn counter_totals(report: &Report) -> BTreeMap<&str, (i64, usize)> {
+    let mut totals: BTreeMap<&str, (i64, usize)> = BTreeMap::new();
+    for (name, delta) in report.measurements.iter().flat_map(|m| &m.counters) {
+        let total = totals.entry(name).or_default();
+        total.0 = total.0.saturating_add(*delta);
+        total.1 += 1;
+    }
+    totals
+}
+
 /// `fabbench pair`, whether the command line was kept with the program's name or without.
-pub(crate) fn command(words: &[String]) -> String {
+fn command(words: &[String]) -> String {
     let program = words.first().filter(|word| word.rsplit('/').next() == Some("fabbench"));
     let subcommand =
         words.iter().skip(usize::from(program.is_some())).find(|w| !w.starts_with('-'));

@@ -7,15 +7,10 @@ use super::layout::{Column, Page, Table};
 use crate::model::Measurement;
 use crate::units::{BitRate, Size, Span, Time};
 use crate::view::View;
-use crate::words::{count, is_traffic, judged, meaning, verdict_parts};
+use crate::words::{count, counter_totals, is_traffic, judged, meaning, verdict_parts};
 
 pub(super) fn counters(view: &View, page: &mut Page) {
-    let mut totals: BTreeMap<&str, (i64, usize)> = BTreeMap::new();
-    for (name, delta) in view.report.measurements.iter().flat_map(|m| &m.counters) {
-        let total = totals.entry(name).or_default();
-        total.0 += delta;
-        total.1 += 1;
-    }
+    let totals = counter_totals(view.report);
     if totals.is_empty() {
         return;
     }

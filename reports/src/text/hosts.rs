@@ -5,9 +5,7 @@ use super::layout::{Column, Page, Table};
 use crate::model::{Check, Device, Host, Port, Status};
 use crate::units::BitRate;
 use crate::view::View;
-use crate::words::{
-    command, count, host_facts, letter, mtu, named, noteworthy, object_of, or_unknown,
-};
+use crate::words::{count, host_facts, letter, mtu, noteworthy, object_of, or_unknown, title};
 
 /// What can be tested on some hosts, with the remedy for what cannot: `fabbench devices`.
 ///
@@ -34,9 +32,7 @@ pub fn devices(hosts: &[Host], checks: &[Check], options: &Options) -> String {
 
 pub(super) fn heading(view: &View, page: &mut Page) {
     let report = view.report;
-    let named: Vec<String> = view.names.iter().map(|name| named(name, &view.names)).collect();
-    let title = format!("{}: {}", command(&report.command), named.join(", "));
-    page.title(title.trim_end_matches([':', ' ']));
+    page.title(&title(report));
     page.paragraph(&format!(
         "suite {}, profile {}; {} to {}; fabbench {} ({})",
         report.suite.name,

@@ -1,0 +1,284 @@
+//! Whatever hosts, devices and cables call themselves, every form reads it as text.
+
+mod builder;
+
+use fabbench_reports::model::{Measurement, Rate, Report, Status};
+use fabbench_reports::{csv, junit, markdown, prometheus};
+use pulldown_cmark::{Event, Options, Parser, Tag};
+use serde_json::Value;
+
+const HOSTILE: [&str; 14] = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror=alert(1)>",
+    "' onmouseover='alert(1)",
+    "]]></system-out><failure/>",
+    "<!-- & &amp; &#0; <![CDATA[",
+    "a|b\n| c | d |\r\n\n# title",
+    "[click](https://x.example) ![i](https://x.example/i.png) https://x.example www.x.example",
+    "`code` **bold** ~~gone~~ $x$ \\",
+    "=HYPERLINK(\"https://x.example\")",
+    "-2+3+cmd|' /C calc'!A0",
+    "\t@SUM(1+1)\"\"\",,;",
+    "x\"} 1\nfabbench_verdict{part=\"status",
+    "\u{1b}[31mred\u{7}\0\u{85}\u{202e}gnp\u{ffff}",
+    "\\n\\\" 數\u{10000}é",
+];
+
+/// Every string of the report, but words that the program itself chooses, becomes `text`.
+fn poisoned(report: &Report, text: &str) -> Report {
+    fn poison(value: &mut Value, key: &str, text: &str) {
+        let ours = ["schema", "status", "function", "performance", "started", "finished", "test"];
+        match value {
+            Value::String(s) if !ours.contains(&key) => *s = text.to_owned(),
+            Value::Array(all) => all.iter_mut().for_each(|v| poison(v, key, text)),
+            Value::Object(all) => {
+                let counters = key == "counters";
+                for (key, value) in all.iter_mut() {
+                    poison(value, key, text);
+                }
+                if counters {
+                    let old = std::mem::take(all);
+                    *all = old.into_iter().map(|(k, v)| (format!("{text}{k}"), v)).collect();
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(report).unwrap();
+    poison(&mut value, "", text);
+    serde_json::from_value(value).unwrap()
+}
+
+fn reports() -> Vec<(&'static str, Report)> {
+    HOSTILE.iter().map(|text| (*text, poisoned(&builder::failing(), text))).collect()
+}
+
+fn reads_as_text(what: &str, page: &str) {
+    let control = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    assert_eq!(page.chars().find(control), None, "{what:?}");
+    assert!(!page.contains(['\u{202e}', '\u{ffff}']), "{what:?}");
+}
+
+#[test]
+fn xml_stays_well_formed_and_of_the_known_elements() {
+    let plain = junit::report(&builder::failing());
+    let shape = |xml: &str| {
+        let document = roxmltree::Document::parse(xml).unwrap();
+        let elements = document.descendants().filter(|n| n.is_element());
+        elements.map(|n| n.tag_name().name().to_owned()).collect::<Vec<_>>()
+    };
+    for (what, report) in reports() {
+        let xml = junit::report(&report);
+        reads_as_text(what, &xml);
+        let found = shape(&xml);
+        let count = |all: &[String], tag: &str| all.iter().filter(|t| *t == tag).count();
+        for tag in ["testcase", "failure", "error", "skipped"] {
+            assert_eq!(count(&found, tag), count(&shape(&plain), tag), "{tag} with {what:?}");
+        }
+        let known = "testsuites testsuite properties property testcase failure error skipped \
+                     system-out system-err";
+        assert!(found.iter().all(|tag| known.split(' ').any(|k| k == tag)), "{found:?}");
+    }
+}
+
+#[test]
+fn no_cell_is_a_formula_and_every_row_is_whole() {
+    for (what, report) in reports() {
+        let text = csv::report(&report);
+        reads_as_text(what, &text);
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let rows: Vec<::csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), report.measurements.len());
+        for cell in rows.iter().flat_map(|row| row.iter()) {
+            assert!(!cell.trim_start().starts_with(['=', '+', '-', '@']), "{cell:?} of {what:?}");
+        }
+    }
+}
+
+/// What a ticket system makes of it.
+fn constructs(page: &str) -> (Vec<String>, String) {
+    let mut tags = Vec::new();
+    let mut text = String::new();
+    for event in Parser::new_ext(page, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH) {
+        match event {
+            Event::Start(Tag::Link { .. } | Tag::Image { .. } | Tag::CodeBlock(_)) => {
+                panic!("{event:?} in\n{page}")
+            }
+            Event::Html(_) | Event::InlineHtml(_) | Event::Rule => panic!("{event:?} in\n{page}"),
+            Event::Start(tag @ (Tag::Heading { .. } | Tag::Table(_) | Tag::TableRow)) => {
+                tags.push(format!("{tag:?}"));
+            }
+            Event::Start(tag @ (Tag::TableCell | Tag::Item | Tag::Strong | Tag::Emphasis)) => {
+                tags.push(format!("{tag:?}"));
+            }
+            Event::Text(t) => text.push_str(&t),
+            _ => {}
+        }
+    }
+    (tags, text)
+}
+
+#[test]
+fn markdown_keeps_its_shape() {
+    let (plain, _) = constructs(&markdown::report(&poisoned(&builder::failing(), "x")));
+    for (what, report) in reports() {
+        let page = markdown::report(&report);
+        reads_as_text(what, &page);
+        let (tags, _) = constructs(&page);
+        assert_eq!(tags, plain, "{what:?}:\n{page}");
+        for link in ["https://", "www."] {
+            let commandless = page.rsplit_once('`').unwrap().0.rsplit_once('`').unwrap().0;
+            assert!(!commandless.contains(link), "{link} would become a link:\n{page}");
+        }
+    }
+}
+
+#[test]
+fn markdown_shows_what_was_escaped() {
+    let report = poisoned(&builder::failing(), "a*b_c|d<e> #1 @f");
+    let (_, text) = constructs(&markdown::report(&report));
+    assert!(text.replace('\u{2060}', "").contains("a*b_c|d<e> #1 @f"), "{text}");
+}
+
+/// `name{label="value",…} number`, as the text format has it.
+fn sample_line(line: &str) -> Option<(String, f64)> {
+    let (series, value) = line.rsplit_once(' ')?;
+    let value: f64 = value.parse().ok()?;
+    let name_end = series.find('{').unwrap_or(series.len());
+    let name = &series[..name_end];
+    let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if name.is_empty() || !name.chars().all(good) {
+        return None;
+    }
+    let mut rest = &series[name_end..];
+    if rest.is_empty() {
+        return Some((series.to_owned(), value));
+    }
+    rest = rest.strip_prefix('{')?.strip_suffix('}')?;
+    while !rest.is_empty() {
+        let (label, after) = rest.split_once("=\"")?;
+        if label.is_empty() || !label.chars().all(good) {
+            return None;
+        }
+        let mut escaped = false;
+        let end = after.find(|c| {
+            let ends = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            ends
+        })?;
+        rest = &after[end + 1..];
+        rest = rest.strip_prefix(',').unwrap_or(rest);
+    }
+    Some((series.to_owned(), value))
+}
+
+#[test]
+fn metrics_stay_metrics() {
+    let benign = prometheus::report(&builder::failing());
+    for (what, report) in reports().into_iter().chain([("benign", builder::failing())]) {
+        let page = prometheus::report(&report);
+        reads_as_text(what, &page);
+        assert!(page.ends_with('\n'));
+        let mut seen = std::collections::HashSet::new();
+        for line in page.lines().filter(|line| !line.starts_with('#')) {
+            let sample = sample_line(line).unwrap_or_else(|| panic!("{line:?} of {what:?}"));
+            assert!(seen.insert(sample.0), "{line} stands twice");
+        }
+        let families = |page: &str| page.lines().filter(|l| l.starts_with("# TYPE")).count();
+        assert_eq!(families(&page), families(&benign), "{what:?}");
+    }
+}
+
+/// Figures that no honest run has.
+fn absurd() -> Report {
+    let mut report = builder::hardware_unjudged();
+    let bad = [f64::NAN, f64::INFINITY, -1e300, f64::MAX];
+    for (m, bad) in report.measurements.iter_mut().zip(bad.into_iter().cycle()) {
+        m.goodput_bps =
+            Some(Rate { median: bad, min: bad, max: bad, spread: bad, min_window: bad });
+        m.efficiency = Some(bad);
+        if let Some(latency) = &mut m.latency_ns {
+            (latency.p50, latency.max, latency.min) = (bad, bad, bad);
+        }
+        for repeat in &mut m.repeats {
+            repeat.window_ns = u64::MAX;
+            repeat.intervals_bps = vec![bad; 3];
+        }
+        m.counters = [("a/b/c".to_owned(), i64::MAX)].into();
+    }
+    report.started = "é".repeat(40);
+    report
+}
+
+#[test]
+fn absurd_figures_render() {
+    let report = absurd();
+    roxmltree::Document::parse(&junit::report(&report)).unwrap();
+    assert!(!csv::report(&report).contains("NaN"));
+    let page = prometheus::report(&report);
+    let samples = page.lines().filter(|line| !line.starts_with('#')).map(sample_line);
+    assert!(samples.flatten().all(|(_, value)| value.is_finite()), "{page}");
+    markdown::report(&report);
+}
+
+#[test]
+fn a_report_without_anything_renders() {
+    let mut report = builder::tcp_only();
+    report.hosts.clear();
+    report.checks.clear();
+    report.not_measured.clear();
+    report.measurements = vec![Measurement::default()];
+    report.command.clear();
+    roxmltree::Document::parse(&junit::report(&report)).unwrap();
+    assert!(markdown::report(&report).contains("**INCOMPLETE**"));
+    assert_eq!(csv::report(&report).lines().count(), 2);
+    assert!(prometheus::report(&report).contains("fabbench_verdict{part=\"status\""));
+}
+
+#[test]
+fn junit_tells_failures_errors_and_what_nobody_judged_apart() {
+    let xml = junit::report(&builder::failing());
+    let document = roxmltree::Document::parse(&xml).unwrap();
+    let case = |part: &str| {
+        let mut cases = document.descendants().filter(|n| n.has_tag_name("testcase"));
+        let found = cases.find(|n| n.attribute("name").unwrap().contains(part));
+        found.unwrap_or_else(|| panic!("no case {part} in\n{xml}"))
+    };
+    let has = |part: &str, tag: &str| case(part).children().any(|n| n.has_tag_name(tag));
+    assert!(has("port-state node-b/rxe1:1", "failure"));
+    assert!(has("integrity/rc/write/65536/rail0/a-b", "failure"));
+    assert!(has("latency/rc/write/8/rail0/a-b", "skipped"));
+    assert!(!has("integrity/rc/send/65536/rail0/a-b", "skipped"));
+    assert!(has("bandwidth/rc/write/65536/rail0/a-b", "system-out"), "a warning passes aloud");
+    assert!(has("rail1", "error") && has("function", "failure"));
+    let report = Report { verdict: incomplete(), ..builder::tcp_only() };
+    let xml = junit::report(&report);
+    assert!(xml.contains("<error type=\"incomplete\""), "{xml}");
+}
+
+fn incomplete() -> fabbench_reports::model::Verdict {
+    let report = builder::tcp_only();
+    assert_eq!(report.verdict.function, Status::Incomplete);
+    report.verdict
+}
+
+#[test]
+fn junit_counts_what_it_holds() {
+    for report in [builder::failing(), builder::soft_roce_pair(), builder::tcp_only()] {
+        let xml = junit::report(&report);
+        let document = roxmltree::Document::parse(&xml).unwrap();
+        let mut cases = 0;
+        for suite in document.descendants().filter(|n| n.has_tag_name("testsuite")) {
+            let count = |tag: &str| suite.descendants().filter(|n| n.has_tag_name(tag)).count();
+            for (attribute, tag) in
+                [("tests", "testcase"), ("failures", "failure"), ("errors", "error")]
+            {
+                assert_eq!(suite.attribute(attribute), Some(&*count(tag).to_string()), "{xml}");
+            }
+            assert_eq!(suite.attribute("skipped"), Some(&*count("skipped").to_string()));
+            cases += count("testcase");
+        }
+        let wanted = report.checks.len() + report.measurements.len() + report.not_measured.len();
+        assert_eq!(cases, wanted + 2);
+    }
+}
