@@ -102,6 +102,18 @@ pub struct OutputArgs {
     /// Write the report as JSON; without a file: to stdout, and nothing else there
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub json: Option<PathBuf>,
+    /// Write JUnit XML, for continuous integration
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub junit: Option<PathBuf>,
+    /// Write Markdown, for tickets and merge requests
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub markdown: Option<PathBuf>,
+    /// Write CSV, a row a measurement
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub csv: Option<PathBuf>,
+    /// Write metrics for node_exporter's textfile collector (name it *.prom)
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub prometheus: Option<PathBuf>,
     /// Write every form of the report into this directory
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fabbench_reports::model::{Measurement, Report};
 use fabbench_reports::text::{self, Options};
+use fabbench_reports::{csv, junit, markdown, prometheus};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -36,10 +37,55 @@ enum Place {
 }
 
 /// What a target holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Json,
     Text,
+    Markdown,
+    Csv,
+    Junit,
+    Prometheus,
+}
+
+impl Form {
+    /// What `--out` writes.
+    const ALL: [Form; 6] =
+        [Form::Json, Form::Text, Form::Markdown, Form::Csv, Form::Junit, Form::Prometheus];
+
+    /// Its name in the directory of `--out`.
+    fn file_name(self) -> &'static str {
+        match self {
+            Form::Json => "report.json",
+            Form::Text => "report.txt",
+            Form::Markdown => "report.md",
+            Form::Csv => "report.csv",
+            Form::Junit => "report.junit.xml",
+            Form::Prometheus => "report.prom",
+        }
+    }
+
+    fn render(self, report: &Report) -> Result<String, CommandError> {
+        Ok(match self {
+            Form::Json => fabbench_reports::json::write(report)
+                .map_err(|e| CommandError::incomplete(format!("write report: {e}")))?,
+            Form::Text => text::report(report, &Options { explain: true, ..Options::default() }),
+            Form::Markdown => markdown::report(report),
+            Form::Csv => csv::report(report),
+            Form::Junit => junit::report(report),
+            Form::Prometheus => prometheus::report(report),
+        })
+    }
+}
+
+/// The options that name one file each.
+fn named(args: &OutputArgs) -> [(&'static str, Option<&PathBuf>, Form); 5] {
+    [
+        ("--json", args.json.as_ref(), Form::Json),
+        ("--markdown", args.markdown.as_ref(), Form::Markdown),
+        ("--csv", args.csv.as_ref(), Form::Csv),
+        ("--junit", args.junit.as_ref(), Form::Junit),
+        ("--prometheus", args.prometheus.as_ref(), Form::Prometheus),
+    ]
 }
 
 /// Measurements so far, one JSON document a line.
@@ -64,20 +110,24 @@ impl Outputs {
     /// Creates directories and temporary files next to every target, so that an unwritable path is
     /// told before anything is measured.
     pub fn prepare(args: &OutputArgs) -> Result<Outputs, CommandError> {
-        let mut wanted: Vec<(PathBuf, Form)> = Vec::new();
-        let mut journal = None;
         let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
-        if let (Some(path), false) = (&args.json, json_on_stdout) {
-            refuse_directory(path)?;
-            wanted.push((path.clone(), Form::Json));
-            journal = (!is_special(path)).then(|| (sibling(path, ".journal.jsonl"), false));
+        let mut wanted: Vec<(PathBuf, Form)> = Vec::new();
+        for (option, path, form) in named(args) {
+            let Some(path) = path else { continue };
+            if form == Form::Json && json_on_stdout {
+                continue;
+            }
+            refuse_directory(option, path)?;
+            wanted.push((path.clone(), form));
         }
+        let json = wanted.iter().find(|(path, form)| *form == Form::Json && !is_special(path));
+        let mut journal = json.map(|(path, _)| (sibling(path, ".journal.jsonl"), false));
         if let Some(dir) = &args.out {
             fs::create_dir_all(dir).map_err(|e| unwritable("create directory", dir, &e))?;
-            wanted.push((dir.join("report.json"), Form::Json));
-            wanted.push((dir.join("report.txt"), Form::Text));
+            wanted.extend(Form::ALL.map(|form| (dir.join(form.file_name()), form)));
             journal = Some((dir.join("journal.jsonl"), true));
         }
+        refuse_twins(&wanted)?;
         let files = wanted
             .into_iter()
             .map(|(path, form)| Ok(Target { place: Place::open(&path)?, path, form }))
@@ -130,11 +180,7 @@ impl Outputs {
 impl Target {
     /// Renders, writes, renames.
     fn write(self, report: &Report) -> Result<(), CommandError> {
-        let text = match self.form {
-            Form::Json => fabbench_reports::json::write(report)
-                .map_err(|e| CommandError::incomplete(format!("write report: {e}")))?,
-            Form::Text => text::report(report, &Options { explain: true, ..Options::default() }),
-        };
+        let text = self.form.render(report)?;
         let written = match self.place {
             Place::Into(mut file) => file.write_all(text.as_bytes()),
             Place::Beside(file) => complete(file, &self.path, &text),
@@ -232,12 +278,25 @@ fn sibling(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// A directory cannot become a report.
-fn refuse_directory(path: &Path) -> Result<(), CommandError> {
+fn refuse_directory(option: &str, path: &Path) -> Result<(), CommandError> {
     if path.is_dir() {
         return Err(CommandError::usage(format!(
-            "--json={}: is a directory; name a file, or use --out for a directory",
+            "{option}={}: is a directory; name a file, or use --out for a directory",
             path.display()
         )));
+    }
+    Ok(())
+}
+
+/// Two forms under one name: the second would replace the first.
+fn refuse_twins(wanted: &[(PathBuf, Form)]) -> Result<(), CommandError> {
+    for (index, (path, form)) in wanted.iter().enumerate() {
+        if wanted[..index].iter().any(|(other, other_form)| other == path && other_form != form && !is_special(path)) {
+            return Err(CommandError::usage(format!(
+                "{}: named for two forms of the report; give each its own file",
+                path.display()
+            )));
+        }
     }
     Ok(())
 }
@@ -249,4 +308,67 @@ fn unwritable(operation: &str, path: &Path, error: &io::Error) -> CommandError {
         path.display(),
         cause(error)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prepared(args: OutputArgs) -> Result<Outputs, CommandError> {
+        Outputs::prepare(&args)
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_written_is_told_before_anything_is_measured() {
+        let missing = |args| prepared(args).err().map(|error| error.to_string()).unwrap();
+        let path = Some(PathBuf::from("/nonexistent/report"));
+        for args in [
+            OutputArgs { junit: path.clone(), ..OutputArgs::default() },
+            OutputArgs { markdown: path.clone(), ..OutputArgs::default() },
+            OutputArgs { csv: path.clone(), ..OutputArgs::default() },
+            OutputArgs { prometheus: path.clone(), ..OutputArgs::default() },
+        ] {
+            let message = missing(args);
+            assert!(message.contains("/nonexistent/report") && message.contains("nothing was"));
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let junit = Some(directory.path().to_path_buf());
+        let message = missing(OutputArgs { junit, ..OutputArgs::default() });
+        assert!(message.starts_with("--junit=") && message.contains("is a directory"), "{message}");
+    }
+
+    #[test]
+    fn one_file_cannot_hold_two_forms() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = Some(directory.path().join("x"));
+        let args = OutputArgs { csv: path.clone(), junit: path, ..OutputArgs::default() };
+        assert!(prepared(args).err().unwrap().to_string().contains("two forms"));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn a_directory_gets_every_form_under_its_final_name_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().join("new/results");
+        let args = OutputArgs { out: Some(out.clone()), ..OutputArgs::default() };
+        let sample = include_str!("../../../reports/samples/soft-roce-pair.json");
+        let report = fabbench_reports::json::read(sample).unwrap();
+        let mut outputs = prepared(args).unwrap();
+        outputs.note(&report.measurements[0]);
+        for form in Form::ALL {
+            assert!(!out.join(form.file_name()).exists());
+        }
+        outputs.complete(&report).unwrap();
+        let mut names: Vec<String> = fs::read_dir(&out)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        let mut wanted: Vec<String> = Form::ALL.map(|f| f.file_name().to_owned()).to_vec();
+        wanted.push("journal.jsonl".to_owned());
+        wanted.sort();
+        assert_eq!(names, wanted);
+        let markdown = fs::read_to_string(out.join("report.md")).unwrap();
+        assert!(markdown.starts_with("## fabbench pair"));
+    }
 }
