@@ -102,6 +102,9 @@ pub struct OutputArgs {
     /// Write the report as JSON; without a file: to stdout, and nothing else there
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub json: Option<PathBuf>,
+    /// Write one HTML file, readable in any browser without network or scripts
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub html: Option<PathBuf>,
     /// Write JUnit XML, for continuous integration
     #[arg(long, value_name = "FILE", require_equals = true)]
     pub junit: Option<PathBuf>,

@@ -5,6 +5,8 @@ pub mod advice;
 mod clean;
 #[cfg(feature = "csv")]
 pub mod csv;
+#[cfg(feature = "html")]
+pub mod html;
 pub mod json;
 #[cfg(feature = "junit")]
 pub mod junit;
@@ -15,6 +17,8 @@ pub mod model;
 pub mod prometheus;
 #[cfg(test)]
 mod schema;
+#[cfg(feature = "html")]
+mod svg;
 #[cfg(feature = "text")]
 pub mod text;
 pub mod units;

@@ -449,6 +449,9 @@ pub struct Measurement {
     /// What was asked for, in words with units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<String>,
+    /// The lower bound as a rate in bit/s, where what was asked for is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_bps: Option<f64>,
     /// Verdict; none before the case was judged.
     #[serde(default)]
     pub status: Option<Status>,

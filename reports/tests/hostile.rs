@@ -3,7 +3,7 @@
 mod builder;
 
 use fabbench_reports::model::{Measurement, Rate, Report, Status};
-use fabbench_reports::{csv, junit, markdown, prometheus};
+use fabbench_reports::{csv, html, junit, markdown, prometheus};
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use serde_json::Value;
 
@@ -92,6 +92,36 @@ fn no_cell_is_a_formula_and_every_row_is_whole() {
         for cell in rows.iter().flat_map(|row| row.iter()) {
             assert!(!cell.trim_start().starts_with(['=', '+', '-', '@']), "{cell:?} of {what:?}");
         }
+    }
+}
+
+/// Names of the elements of a page, in order.
+fn elements(page: &str) -> Vec<&str> {
+    let end = |c: char| !c.is_ascii_alphanumeric() && c != '/';
+    page.split('<').skip(1).map(|tag| &tag[..tag.find(end).unwrap_or(tag.len())]).collect()
+}
+
+#[test]
+fn a_page_has_the_same_elements_whatever_names_say() {
+    let plain = html::report(&poisoned(&builder::failing(), "x"));
+    for (what, report) in reports() {
+        let page = html::report(&report);
+        reads_as_text(what, &page);
+        assert_eq!(elements(&page), elements(&plain), "{what:?}");
+        assert_eq!(page.matches('"').count(), plain.matches('"').count(), "{what:?}");
+    }
+}
+
+#[test]
+fn a_page_fetches_nothing_and_runs_nothing() {
+    for report in [builder::soft_roce_pair(), builder::hardware_unjudged(), builder::failing()] {
+        let page = html::report(&report);
+        for outside in ["<script", "src=", "href=", "url(", "@import", "http:", "https:"] {
+            assert_eq!(page.find(outside), None, "{outside}");
+        }
+        assert!(page.len() < 400_000, "{} bytes", page.len());
+        let pictures = page.matches("role=\"img\"").count();
+        assert!(pictures > 0 && page.matches("<title>").count() == pictures + 1);
     }
 }
 
@@ -219,6 +249,7 @@ fn absurd_figures_render() {
     let samples = page.lines().filter(|line| !line.starts_with('#')).map(sample_line);
     assert!(samples.flatten().all(|(_, value)| value.is_finite()), "{page}");
     markdown::report(&report);
+    assert!(html::report(&report).len() < 400_000);
 }
 
 #[test]
@@ -230,6 +261,7 @@ fn a_report_without_anything_renders() {
     report.measurements = vec![Measurement::default()];
     report.command.clear();
     roxmltree::Document::parse(&junit::report(&report)).unwrap();
+    assert!(html::report(&report).contains("INCOMPLETE"));
     assert!(markdown::report(&report).contains("**INCOMPLETE**"));
     assert_eq!(csv::report(&report).lines().count(), 2);
     assert!(prometheus::report(&report).contains("fabbench_verdict{part=\"status\""));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use fabbench_reports::model::{Report, Status};
 use fabbench_reports::text::{self, Options};
-use fabbench_reports::{csv, json, junit, markdown, model, prometheus};
+use fabbench_reports::{csv, html, json, junit, markdown, model, prometheus};
 
 const WIDTHS: [usize; 3] = [60, 80, 120];
 
@@ -44,6 +44,7 @@ fn samples_are_up_to_date() {
         golden(&format!("{name}.json"), &json::write(&report).unwrap());
         golden(&format!("{name}.txt"), &text::report(&report, &plain(100)));
         golden(&format!("{name}.md"), &markdown::report(&report));
+        golden(&format!("{name}.html"), &html::report(&report));
         golden(&format!("{name}.csv"), &csv::report(&report));
         golden(&format!("{name}.junit.xml"), &junit::report(&report));
         golden(&format!("{name}.prom"), &prometheus::report(&report));

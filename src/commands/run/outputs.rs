@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fabbench_reports::model::{Measurement, Report};
 use fabbench_reports::text::{self, Options};
-use fabbench_reports::{csv, junit, markdown, prometheus};
+use fabbench_reports::{csv, html, junit, markdown, prometheus};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -41,6 +41,7 @@ enum Place {
 enum Form {
     Json,
     Text,
+    Html,
     Markdown,
     Csv,
     Junit,
@@ -49,14 +50,22 @@ enum Form {
 
 impl Form {
     /// What `--out` writes.
-    const ALL: [Form; 6] =
-        [Form::Json, Form::Text, Form::Markdown, Form::Csv, Form::Junit, Form::Prometheus];
+    const ALL: [Form; 7] = [
+        Form::Json,
+        Form::Text,
+        Form::Html,
+        Form::Markdown,
+        Form::Csv,
+        Form::Junit,
+        Form::Prometheus,
+    ];
 
     /// Its name in the directory of `--out`.
     fn file_name(self) -> &'static str {
         match self {
             Form::Json => "report.json",
             Form::Text => "report.txt",
+            Form::Html => "report.html",
             Form::Markdown => "report.md",
             Form::Csv => "report.csv",
             Form::Junit => "report.junit.xml",
@@ -69,6 +78,7 @@ impl Form {
             Form::Json => fabbench_reports::json::write(report)
                 .map_err(|e| CommandError::incomplete(format!("write report: {e}")))?,
             Form::Text => text::report(report, &Options { explain: true, ..Options::default() }),
+            Form::Html => html::report(report),
             Form::Markdown => markdown::report(report),
             Form::Csv => csv::report(report),
             Form::Junit => junit::report(report),
@@ -78,9 +88,10 @@ impl Form {
 }
 
 /// The options that name one file each.
-fn named(args: &OutputArgs) -> [(&'static str, Option<&PathBuf>, Form); 5] {
+fn named(args: &OutputArgs) -> [(&'static str, Option<&PathBuf>, Form); 6] {
     [
         ("--json", args.json.as_ref(), Form::Json),
+        ("--html", args.html.as_ref(), Form::Html),
         ("--markdown", args.markdown.as_ref(), Form::Markdown),
         ("--csv", args.csv.as_ref(), Form::Csv),
         ("--junit", args.junit.as_ref(), Form::Junit),
@@ -291,7 +302,10 @@ fn refuse_directory(option: &str, path: &Path) -> Result<(), CommandError> {
 /// Two forms under one name: the second would replace the first.
 fn refuse_twins(wanted: &[(PathBuf, Form)]) -> Result<(), CommandError> {
     for (index, (path, form)) in wanted.iter().enumerate() {
-        if wanted[..index].iter().any(|(other, other_form)| other == path && other_form != form && !is_special(path)) {
+        if wanted[..index]
+            .iter()
+            .any(|(other, other_form)| other == path && other_form != form && !is_special(path))
+        {
             return Err(CommandError::usage(format!(
                 "{}: named for two forms of the report; give each its own file",
                 path.display()
@@ -323,6 +337,7 @@ mod tests {
         let missing = |args| prepared(args).err().map(|error| error.to_string()).unwrap();
         let path = Some(PathBuf::from("/nonexistent/report"));
         for args in [
+            OutputArgs { html: path.clone(), ..OutputArgs::default() },
             OutputArgs { junit: path.clone(), ..OutputArgs::default() },
             OutputArgs { markdown: path.clone(), ..OutputArgs::default() },
             OutputArgs { csv: path.clone(), ..OutputArgs::default() },
