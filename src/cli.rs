@@ -34,6 +34,8 @@ pub enum Command {
     Advise(Box<AdviseArgs>),
     /// Does every HCA share a PCIe switch with the GPUs it serves? Live or from a capture
     Topo(TopoArgs),
+    /// Reports from before against reports from after: what got worse, what changed beside it
+    Compare(CompareArgs),
     /// Create, remove or show Soft-RoCE devices on this host
     Softroce(SoftroceArgs),
     /// The node side; started by hand for hosts given as tcp://host:port
@@ -340,6 +342,35 @@ pub struct TopoArgs {
     pub launch: LaunchArgs,
 }
 
+/// `fabbench compare`
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Report from before, or a directory of reports (three or more make a firm verdict)
+    pub before: PathBuf,
+    /// Report from after, or a directory of reports
+    pub after: PathBuf,
+    /// Further reports from after
+    pub more: Vec<PathBuf>,
+    /// Worse by so many per cent is a warning [default: 3; software devices: 25]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub warn: Option<f64>,
+    /// Worse by so many per cent is a failure [default: 5; software devices: 25]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub fail: Option<f64>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// One line
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// List also what is the same
+    #[arg(long)]
+    pub explain: bool,
+    /// Colour
+    #[arg(long, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+}
+
 /// `fabbench softroce`
 #[derive(Debug, Args)]
 pub struct SoftroceArgs {
@@ -391,6 +422,14 @@ pub struct AgentArgs {
     /// Remove this executable and its directory at once
     #[arg(long, hide = true)]
     pub remove_self: bool,
+}
+
+/// More than 0 and less than 100.
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value < 100.0 => Ok(value),
+        _ => Err("not a number of per cent between 0 and 100 (try 3)".into()),
+    }
 }
 
 /// A duration of at least 10 ms and at most a day.

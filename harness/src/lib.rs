@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod checks;
+pub mod compare;
 pub mod counters;
 pub mod facts;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 pub mod advice;
 #[cfg(feature = "words")]
 mod clean;
+pub mod comparison;
 #[cfg(feature = "csv")]
 pub mod csv;
 #[cfg(feature = "html")]

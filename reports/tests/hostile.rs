@@ -241,6 +241,15 @@ fn absurd() -> Report {
 }
 
 #[test]
+fn comparisons_print_whole_bytes() {
+    let mut comparison = builder::comparison();
+    comparison.figures[0].unit = fabbench_reports::comparison::Unit::WrongByte;
+    comparison.figures[0].after = Some(4_095.999_999);
+    let text = fabbench_reports::text::comparison(&comparison, &Default::default());
+    assert!(text.contains("4096 B"), "{text}");
+}
+
+#[test]
 fn absurd_figures_render() {
     let report = absurd();
     roxmltree::Document::parse(&junit::report(&report)).unwrap();

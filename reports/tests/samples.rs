@@ -54,6 +54,16 @@ fn samples_are_up_to_date() {
 }
 
 #[test]
+fn a_comparison_is_up_to_date() {
+    let comparison = builder::comparison();
+    golden("comparison.txt", &text::comparison(&comparison, &plain(100)));
+    let all = Options { explain: true, ..plain(100) };
+    let everything = text::comparison(&comparison, &all);
+    assert!(everything.contains("same") && !everything.contains("--explain"), "{everything}");
+    assert_eq!(text::comparison_line(&comparison), "1 worse, 1 gone, 1 better, 1 same");
+}
+
+#[test]
 fn a_sample_read_back_is_the_report_that_was_built() {
     for (_, report) in samples() {
         assert_eq!(json::read(&json::write(&report).unwrap()).unwrap(), report);

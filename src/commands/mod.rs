@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod agent;
 pub mod bw;
+pub mod compare;
 pub mod devices;
 pub mod lat;
 pub mod pair;
@@ -61,6 +62,7 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Pair(args) => pair::run(args),
         Command::Lat(args) => lat::run(args),
         Command::Bw(args) => bw::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Devices(args) => devices::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Topo(args) => topo::run(args),

@@ -1,6 +1,7 @@
 //! The report as people read it on a terminal: evidence first, the verdict last.
 
 mod advice;
+mod comparison;
 mod ending;
 mod hosts;
 mod layout;
@@ -8,6 +9,7 @@ mod line;
 mod results;
 
 pub use advice::{advice, questions};
+pub use comparison::{comparison, summary as comparison_line};
 pub use hosts::devices;
 pub use line::{report_line, result_line};
 

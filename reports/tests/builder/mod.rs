@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use fabbench_reports::comparison::{
+    Became, COMPARISON_SCHEMA, Change, Comparison, Figure, Run, Unit,
+};
 use fabbench_reports::model::{
     Check, Device, Diagnosis, Gid, Host, Latency, Measurement, Memory, Method, Named, NotMeasured,
     Path, Port, Rail, Rate, Repeat, Report, SCHEMA, Status, Tool, Verdict,
@@ -172,6 +175,54 @@ pub fn hardware_unjudged() -> Report {
     report.measurements = all;
     report.verdict.reasons = vec!["every byte right on 2 rails".into()];
     report
+}
+
+/// Three runs before new firmware, one after.
+pub fn comparison() -> Comparison {
+    let run = |source: &str| Run {
+        source: source.into(),
+        started: "2025-03-01T09:00:00Z".into(),
+        hosts: vec!["gpu01".into(), "gpu02".into()],
+        fabbench: VERSION.into(),
+    };
+    let figure = |rail: u32, ratio: f64, became, status| Figure {
+        case: format!("bandwidth 64 KiB RC write rail{rail} gpu01→gpu02"),
+        figure: "goodput".into(),
+        unit: Unit::BitPerSecond,
+        before: Some(391e9),
+        after: Some(391e9 * ratio),
+        ratio: Some(ratio),
+        interval: Some([ratio * 0.98, ratio * 1.02]),
+        became,
+        status,
+        why: String::new(),
+    };
+    let gone = Figure {
+        after: None,
+        ratio: None,
+        interval: None,
+        ..figure(3, 1.0, Became::Gone, Status::Warn)
+    };
+    Comparison {
+        schema: COMPARISON_SCHEMA.into(),
+        before: vec![run("before/1.json"), run("before/2.json"), run("before/3.json")],
+        after: vec![run("after.json")],
+        firm: true,
+        basis: vec!["3 runs before, 1 run after; figures made up".into()],
+        figures: vec![
+            figure(0, 0.91, Became::Worse, Status::Fail),
+            figure(1, 1.06, Became::Better, Status::Pass),
+            figure(2, 1.004, Became::Same, Status::Pass),
+            gone,
+        ],
+        changes: vec![Change {
+            object: "gpu02/mlx5_0".into(),
+            what: "firmware".into(),
+            before: "28.39.1002".into(),
+            after: "28.41.1000".into(),
+        }],
+        status: Status::Fail,
+    }
 }
 
 /// The wiring that cases run over.

@@ -1,0 +1,175 @@
+//! `fabbench compare BEFORE AFTER`: did it get better or worse, and what else changed?
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fabbench_harness::compare::{Limits, compare};
+use fabbench_reports::model::{Report, Status};
+use fabbench_reports::{json, text};
+
+use super::run::text_options;
+use super::{CommandError, ExitCode, print_page};
+use crate::cli::{CompareArgs, OutputArgs};
+
+/// Largest file that is read as a report.
+const LARGEST: u64 = 1 << 30;
+
+/// Prints the comparison. Exit 1 where something became worse beyond what is allowed, 3 where
+/// nothing could be compared.
+pub fn run(args: &CompareArgs) -> Result<ExitCode, CommandError> {
+    let before = reports(std::slice::from_ref(&args.before))?;
+    let after = reports(&[vec![args.after.clone()], args.more.clone()].concat())?;
+    let comparison = compare(&borrowed(&before), &borrowed(&after), &limits(args, &before, &after));
+    let page = if args.json {
+        serde_json::to_string_pretty(&comparison)
+            .map_err(|e| CommandError::incomplete(format!("write comparison: stdout: {e}")))?
+    } else if args.quiet {
+        format!("{}: {}", comparison.status, text::comparison_line(&comparison))
+    } else {
+        let output =
+            OutputArgs { explain: args.explain, color: args.color, ..OutputArgs::default() };
+        text::comparison(&comparison, &text_options(&output))
+    };
+    print_page(page.trim_end())?;
+    Ok(match comparison.status {
+        Status::Fail => ExitCode::FAIL,
+        Status::Incomplete => ExitCode::INCOMPLETE,
+        _ => ExitCode::PASS,
+    })
+}
+
+/// A report and the name of its file.
+type Named = (String, Report);
+
+fn borrowed(reports: &[Named]) -> Vec<(&str, &Report)> {
+    reports.iter().map(|(name, report)| (name.as_str(), report)).collect()
+}
+
+/// What was typed, over what fits the reports.
+fn limits(args: &CompareArgs, before: &[Named], after: &[Named]) -> Limits {
+    let all: Vec<&Report> = before.iter().chain(after).map(|(_, report)| report).collect();
+    let fitting = Limits::fitting(&all);
+    let fail = args.fail.map(|percent| percent / 100.0);
+    let warn = args.warn.map(|percent| percent / 100.0).unwrap_or(fitting.warn);
+    // Who sets one of the two beyond the other's default means both.
+    let fail = fail.unwrap_or(fitting.fail.max(warn));
+    Limits { warn: warn.min(fail), fail, ..fitting }
+}
+
+/// The reports of one side: files, and every report in a directory.
+fn reports(paths: &[PathBuf]) -> Result<Vec<Named>, CommandError> {
+    let mut reports = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            reports.extend(in_directory(path)?);
+        } else {
+            reports.push(read(path)?);
+        }
+    }
+    Ok(reports)
+}
+
+/// Every `*.json` in the directory that is a report, by name; other JSON is passed over aloud.
+fn in_directory(dir: &Path) -> Result<Vec<Named>, CommandError> {
+    let unreadable = |e: &dyn std::fmt::Display| {
+        CommandError::usage(format!("read directory: {}: {e}", dir.display()))
+    };
+    let entries = fs::read_dir(dir).map_err(|e| unreadable(&e))?;
+    let mut paths: Vec<PathBuf> = entries
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| unreadable(&e))?
+        .into_iter()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    paths.sort();
+    let mut reports = Vec::new();
+    for path in paths {
+        match read(&path) {
+            Ok(report) => reports.push(report),
+            // A damaged report must not silently weaken the verdict.
+            Err(error) => eprintln!("fabbench: passed over: {error}"),
+        }
+    }
+    if reports.is_empty() {
+        return Err(unreadable(&"holds no report (*.json); give what --json=FILE or --out wrote"));
+    }
+    Ok(reports)
+}
+
+fn read(path: &Path) -> Result<Named, CommandError> {
+    let usage = |e: &dyn std::fmt::Display| {
+        CommandError::usage(format!("read report: {}: {e}", path.display()))
+    };
+    let size = fs::metadata(path).map_err(|e| usage(&e))?.len();
+    if size > LARGEST {
+        return Err(usage(&"more than 1 GiB: no report is as large; give the JSON report"));
+    }
+    let text = fs::read_to_string(path).map_err(|e| usage(&e))?;
+    let report = json::read(&text).map_err(|e| usage(&e))?;
+    Ok((path.display().to_string(), report))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: &str = include_str!("../../reports/samples/hardware-unjudged.json");
+
+    fn args(before: &Path, after: &Path) -> CompareArgs {
+        CompareArgs {
+            before: before.into(),
+            after: after.into(),
+            more: vec![],
+            warn: None,
+            fail: None,
+            json: false,
+            quiet: true,
+            explain: false,
+            color: crate::cli::Color::Never,
+        }
+    }
+
+    #[test]
+    fn a_report_is_the_same_as_itself_and_a_slower_one_is_a_regression() {
+        let dir = tempfile::tempdir().unwrap();
+        let (before, after) = (dir.path().join("before"), dir.path().join("after.json"));
+        fs::create_dir(&before).unwrap();
+        for run in ["1.json", "2.json", "3.json"] {
+            fs::write(before.join(run), SAMPLE).unwrap();
+        }
+        fs::write(before.join("other.json"), "{}").unwrap();
+        fs::write(&after, SAMPLE).unwrap();
+        assert_eq!(run(&args(&before, &after)).unwrap(), ExitCode::PASS);
+        let mut slower = json::read(SAMPLE).unwrap();
+        for repeat in slower.measurements.iter_mut().flat_map(|m| &mut m.repeats) {
+            repeat.received_bps = repeat.received_bps.map(|bps| bps * 0.6);
+        }
+        fs::write(&after, json::write(&slower).unwrap()).unwrap();
+        assert_eq!(run(&args(&before, &after)).unwrap(), ExitCode::FAIL);
+    }
+
+    #[test]
+    fn what_is_no_report_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let cut = dir.path().join("cut.json");
+        fs::write(&cut, &SAMPLE[..SAMPLE.len() / 2]).unwrap();
+        let error = run(&args(&cut, &cut)).unwrap_err();
+        assert_eq!(error.code, ExitCode::USAGE);
+        assert!(error.message.contains("cut.json") && error.message.contains("line"), "{error}");
+        let empty = dir.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        let error = run(&args(&empty, &empty)).unwrap_err();
+        assert!(error.message.contains("holds no report"), "{error}");
+    }
+
+    #[test]
+    fn one_limit_typed_never_crosses_the_other() {
+        let typed = CompareArgs { warn: Some(10.0), ..args(Path::new("a"), Path::new("b")) };
+        let found = limits(&typed, &[], &[]);
+        assert_eq!((found.warn, found.fail), (0.1, 0.1));
+        let typed = CompareArgs { fail: Some(2.0), ..args(Path::new("a"), Path::new("b")) };
+        let found = limits(&typed, &[], &[]);
+        assert_eq!((found.warn, found.fail), (0.02, 0.02));
+    }
+}
