@@ -20,6 +20,7 @@ pub fn report(report: &Report) -> String {
     let mut page = String::new();
     verdict(&view, &mut page);
     checks(&view, &mut page);
+    topology(&view, &mut page);
     integrity(&view, &mut page);
     latency(&view, &mut page);
     bandwidth(&view, &mut page);
@@ -69,6 +70,24 @@ fn checks(view: &View, page: &mut String) {
         ]);
     }
     table.write(page);
+}
+
+fn topology(view: &View, page: &mut String) {
+    let mut table = Table::new(&["host", "GPU", "HCAs", "path", "verdict", "why"]);
+    for host in &view.report.topology {
+        for gpu in &host.gpus {
+            let pci = gpu.pci.as_deref().unwrap_or_default();
+            table.row(&[
+                &host.host,
+                &format!("{} {pci}", gpu.name),
+                &gpu.hcas.join(", "),
+                &gpu.path,
+                word(gpu.status),
+                &gpu.reason,
+            ]);
+        }
+    }
+    table.titled("GPUs and HCAs", page);
 }
 
 fn integrity(view: &View, page: &mut String) {

@@ -49,8 +49,31 @@ fn poisoned(report: &Report, text: &str) -> Report {
     serde_json::from_value(value).unwrap()
 }
 
+/// A report with every part that a form may show.
+fn whole() -> Report {
+    let mut report = builder::failing();
+    let topology = serde_json::json!([{
+        "host": "node-a", "source": "/sys (root: no)", "status": "warn", "reasons": ["far"],
+        "gpu_memory": "not measured",
+        "gpus": [{"name": "GPU0", "pci": "0000:1b:00.0", "hcas": ["rxe0"], "path": "NODE",
+                  "status": "warn", "reason": "other root complex", "nccl": "uses host memory"}],
+        "findings": [{"id": "acs", "object": "0000:1a:00.0", "status": "warn", "found": "ACS on",
+                      "remedy": "turn it off"}]
+    }]);
+    report.topology = serde_json::from_value(topology).unwrap();
+    report
+}
+
+#[test]
+fn gpus_and_their_hcas_are_shown() {
+    for page in [html::report(&whole()), markdown::report(&whole())] {
+        assert!(page.contains("other root complex") && page.contains("NODE"), "{page}");
+    }
+    assert!(html::report(&whole()).contains("turn it off"));
+}
+
 fn reports() -> Vec<(&'static str, Report)> {
-    HOSTILE.iter().map(|text| (*text, poisoned(&builder::failing(), text))).collect()
+    HOSTILE.iter().map(|text| (*text, poisoned(&whole(), text))).collect()
 }
 
 fn reads_as_text(what: &str, page: &str) {
@@ -103,7 +126,7 @@ fn elements(page: &str) -> Vec<&str> {
 
 #[test]
 fn a_page_has_the_same_elements_whatever_names_say() {
-    let plain = html::report(&poisoned(&builder::failing(), "x"));
+    let plain = html::report(&poisoned(&whole(), "x"));
     for (what, report) in reports() {
         let page = html::report(&report);
         reads_as_text(what, &page);
@@ -150,7 +173,7 @@ fn constructs(page: &str) -> (Vec<String>, String) {
 
 #[test]
 fn markdown_keeps_its_shape() {
-    let (plain, _) = constructs(&markdown::report(&poisoned(&builder::failing(), "x")));
+    let (plain, _) = constructs(&markdown::report(&poisoned(&whole(), "x")));
     for (what, report) in reports() {
         let page = markdown::report(&report);
         reads_as_text(what, &page);

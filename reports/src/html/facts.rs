@@ -197,6 +197,51 @@ fn check_table(view: &View, checks: &[&Check]) -> Markup {
     table.draw()
 }
 
+/// Which HCA serves which GPU, and whether over a common PCIe switch.
+pub(super) fn topology(view: &View) -> Markup {
+    let hosts = &view.report.topology;
+    if hosts.is_empty() {
+        return html! {};
+    }
+    let mut gpus = Table::new(&["host", "GPU", "PCI", "HCAs", "path", "verdict", "why", "NCCL"]);
+    let mut findings = Table::new(&["host", "object", "verdict", "found", "to do"]);
+    for host in hosts {
+        let name = letter(&host.host, &view.names);
+        for gpu in &host.gpus {
+            gpus.row(vec![
+                cell(name),
+                cell(&gpu.name),
+                cell(gpu.pci.as_deref().unwrap_or_default()),
+                cell(gpu.hcas.join(", ")),
+                cell(&gpu.path),
+                chip(gpu.status),
+                cell(&gpu.reason),
+                cell(gpu.nccl.as_deref().unwrap_or_default()),
+            ]);
+        }
+        for finding in &host.findings {
+            findings.row(vec![
+                cell(name),
+                cell(&finding.object),
+                chip(finding.status),
+                cell(&finding.found),
+                cell(&finding.remedy),
+            ]);
+        }
+    }
+    let body = html! {
+        @for host in hosts {
+            p {
+                strong { (host.host) } ": " (chip(host.status)) " " (host.reasons.join("; "))
+                span class="faint" { " (read from " (host.source) "; GPU memory " (host.gpu_memory) ")" }
+            }
+        }
+        (gpus.draw())
+        (findings.draw())
+    };
+    section("GPUs and HCAs", body)
+}
+
 pub(super) fn counters(view: &View) -> Markup {
     let totals = counter_totals(view.report);
     if totals.is_empty() {

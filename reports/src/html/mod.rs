@@ -40,6 +40,7 @@ pub fn report(report: &Report) -> String {
                     (facts::hosts(&view))
                     (facts::rails(&view))
                     (facts::checks(&view))
+                    (facts::topology(&view))
                     (results::integrity(&view))
                     (results::bandwidth(&view))
                     (results::by_size(&view))
