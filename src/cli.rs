@@ -34,6 +34,10 @@ pub enum Command {
     Advise(Box<AdviseArgs>),
     /// Does every HCA share a PCIe switch with the GPUs it serves? Live or from a capture
     Topo(TopoArgs),
+    /// What a link, its headers, MTU and PCIe allow: the sum, term by term
+    Ceiling(CeilingArgs),
+    /// Print a saved report, or judge it again
+    Report(ReportArgs),
     /// Reports from before against reports from after: what got worse, what changed beside it
     Compare(CompareArgs),
     /// Create, remove or show Soft-RoCE devices on this host
@@ -95,6 +99,31 @@ pub struct DeviceArgs {
     /// Traffic class byte of the global route header (DSCP in its upper six bits)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub traffic_class: u8,
+}
+
+/// What results are held against.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Judging")]
+pub struct JudgeArgs {
+    /// auto, strict, a name as ndr or roce-400g, or a file
+    #[arg(long, default_value = "auto", value_name = "PROFILE")]
+    pub profile: String,
+    /// Rate of a port's way as you declare it, headers included: host-a/rxe0=100Mb/s
+    #[arg(long, value_name = "HOST/DEV=RATE", value_delimiter = ',')]
+    pub declare_rate: Vec<String>,
+}
+
+/// `fabbench report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Report as --json=FILE or --out DIR wrote it
+    pub file: PathBuf,
+    /// Judge again: auto, strict, a name as ndr or roce-400g, or a file [default: as it was judged]
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<String>,
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// Where results go.
@@ -196,6 +225,9 @@ pub struct PairArgs {
     /// Devices.
     #[command(flatten)]
     pub devices: DeviceArgs,
+    /// Judging.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -277,6 +309,9 @@ pub struct CaseArgs {
     /// Devices.
     #[command(flatten)]
     pub devices: DeviceArgs,
+    /// Judging.
+    #[command(flatten)]
+    pub judge: JudgeArgs,
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -340,6 +375,78 @@ pub struct TopoArgs {
     /// Hosts.
     #[command(flatten)]
     pub launch: LaunchArgs,
+}
+
+/// How packets travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FabricArg {
+    /// InfiniBand
+    Ib,
+    /// InfiniBand with global route headers (between subnets)
+    IbGrh,
+    /// RoCE v1
+    RoceV1,
+    /// RoCE v2 over IPv4
+    #[value(name = "roce-v2-ipv4")]
+    RoceV2Ipv4,
+    /// RoCE v2 over IPv6
+    #[value(name = "roce-v2-ipv6")]
+    RoceV2Ipv6,
+    /// TCP over IPv4 with timestamps
+    Tcp,
+}
+
+/// `fabbench ceiling`
+#[derive(Debug, Args)]
+pub struct CeilingArgs {
+    /// Lanes and speed ('4x ndr', hdr100) or a rate of Ethernet (400GbE)
+    #[arg(long, value_name = "LINK")]
+    pub link: String,
+    /// How packets travel [default: ib for lanes and speed, roce-v2-ipv4 for Ethernet]
+    #[arg(long, value_enum, value_name = "FABRIC")]
+    pub fabric: Option<FabricArg>,
+    /// Path MTU in bytes; of TCP the interface's [default: 4096; TCP: 9000]
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Option<u32>,
+    /// Message size
+    #[arg(long, value_name = "SIZE", default_value = "64KiB")]
+    pub size: String,
+    /// Operation
+    #[arg(long, value_enum, default_value_t = OpArg::Write)]
+    pub op: OpArg,
+    /// Frames carry a VLAN tag
+    #[arg(long)]
+    pub vlan: bool,
+    /// Narrowest PCIe link between adapter and root complex, e.g. gen5x16
+    #[arg(long, value_name = "GENxLANES")]
+    pub pcie: Option<String>,
+    /// PCIe payload size in bytes [default: unknown, 128 to 512]
+    #[arg(long, value_name = "BYTES", requires = "pcie")]
+    pub mps: Option<u32>,
+    /// Ports that load this PCIe link at once
+    #[arg(long, value_name = "N", requires = "pcie", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub ports: u32,
+    /// Link of the peer [default: the same]
+    #[arg(long, value_name = "LINK")]
+    pub peer_link: Option<String>,
+    /// PCIe of the peer [default: not looked at]
+    #[arg(long, value_name = "GENxLANES")]
+    pub peer_pcie: Option<String>,
+    /// PCIe payload size of the peer
+    #[arg(long, value_name = "BYTES", requires = "peer_pcie")]
+    pub peer_mps: Option<u32>,
+    /// The reverse direction is loaded too, with an acknowledgement every N packets
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub acks: Option<u64>,
+    /// Rate of the way as you declare it, headers included, e.g. 100Gb/s
+    #[arg(long, value_name = "RATE")]
+    pub declare_rate: Option<String>,
+    /// The fabric carries 1/N of what all ports together could send
+    #[arg(long, value_name = "N")]
+    pub oversubscription: Option<f64>,
+    /// Print as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `fabbench compare`

@@ -4,6 +4,7 @@
 
 mod device;
 mod gids;
+mod pcie;
 pub(crate) mod view;
 
 use std::cmp::Ordering;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use crate::snapshot::{HostFacts, VerbsDevice, VerbsPort};
 
 pub use gids::{gid_table, kind_word};
+pub use pcie::{Chain, Hop, pcie_chain};
 use view::View;
 
 /// Where the kernel lists RDMA devices.

@@ -1,6 +1,7 @@
 //! Judges what was measured. Pure: opens no device, file or socket.
 
 pub mod advise;
+pub mod ceiling;
 pub mod checks;
 pub mod compare;
 pub mod counters;
@@ -10,9 +11,11 @@ mod fixtures;
 pub mod gid;
 pub mod limits;
 pub mod line_rate;
+pub mod pcie;
 pub mod plan;
 pub mod profile;
 pub mod rails;
+pub mod rate;
 pub mod size;
 pub mod snapshot;
 pub mod suite;

@@ -223,7 +223,8 @@ pub fn parse_transports(text: &str) -> Result<Vec<Transport>, SuiteError> {
     Ok(list)
 }
 
-fn content_hash(text: &str) -> String {
+/// First 12 hex digits of the SHA-256 of a text.
+pub(crate) fn content_hash(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
     digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,11 +1,12 @@
 //! From measurements and checks to a verdict.
 
+mod bounds;
 mod measured;
 mod whole;
 
 use fabbench_reports::model::{Report, Status};
 
-use crate::profile;
+use crate::profile::Choice;
 
 /// What `--fail-on` adds to what fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,24 +17,19 @@ pub struct FailOn {
     pub unjudged: bool,
 }
 
-/// Judges a report: sets its profile, the status and the reason of each measurement, and the
-/// verdict. What was judged before is judged anew.
-pub fn judge(report: &mut Report) {
-    let profile = profile::auto(report);
-    report.profile = profile.identity();
-    let hosts = std::mem::take(&mut report.hosts);
-    let judged: Vec<_> = report
-        .measurements
-        .iter_mut()
-        .map(|measured| {
-            let judged = measured::judge(measured, &hosts, &profile);
-            measured.status = Some(judged.status());
-            measured.reason = judged.reason();
-            judged
-        })
-        .collect();
-    report.hosts = hosts;
-    report.verdict = whole::verdict(report, &judged, &profile);
+/// Judges a report by the profile chosen: sets its profile, the efficiency, the bound, the status
+/// and the reason of each measurement, and the verdict. What was judged before is judged anew.
+pub fn judge(report: &mut Report, choice: &Choice) {
+    (report.profile, report.profile_why) = choice.identity(report);
+    let judge = |measured| measured::judge(measured, report, choice);
+    let judged: Vec<_> = report.measurements.iter().map(judge).collect();
+    for (measured, judged) in report.measurements.iter_mut().zip(&judged) {
+        measured.efficiency = judged.efficiency;
+        measured.bound = judged.bound.clone();
+        measured.status = Some(judged.status());
+        measured.reason = judged.reason();
+    }
+    report.verdict = whole::verdict(report, &judged);
 }
 
 /// The exit code of a judged report: 0 pass or warn, 1 fail, 3 incomplete. Fail goes first.

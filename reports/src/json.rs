@@ -81,6 +81,7 @@ mod tests {
             command: vec!["pair".into(), "a".into(), "b".into()],
             suite: Named { name: "quick".into(), hash: "0123456789ab".into() },
             profile: Named { name: "auto".into(), hash: String::new() },
+            profile_why: String::new(),
             started: "2025-01-01T00:00:00Z".into(),
             finished: "2025-01-01T00:01:00Z".into(),
             complete: true,

@@ -26,6 +26,9 @@ pub struct Report {
     pub suite: Named,
     /// What was asked for in performance.
     pub profile: Named,
+    /// Why this profile was taken; empty when it was asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub profile_why: String,
     /// RFC 3339, UTC.
     pub started: String,
     /// RFC 3339, UTC.
@@ -179,6 +182,9 @@ pub struct Device {
     pub numa_node: Option<u32>,
     /// True for a software device (rxe, siw).
     pub soft: bool,
+    /// True for a virtual function of an adapter.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub virtual_function: bool,
     /// Why it cannot be opened by this user, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
@@ -642,7 +648,8 @@ pub struct CpuTime {
 pub struct Ceiling {
     /// bit/s.
     pub bps: f64,
-    /// `link`, `pcie`, `peer`, `declared`, `none`.
+    /// `link` or `pcie` of the end that the payload leaves, `peer` for either of the other end,
+    /// `declared`, `none`.
     pub limited_by: String,
     /// Every term considered.
     pub terms: Vec<CeilingTerm>,
@@ -654,8 +661,11 @@ pub struct Ceiling {
 pub struct CeilingTerm {
     /// Short name.
     pub name: String,
-    /// bit/s.
+    /// bit/s; the highest value where the term is an interval.
     pub bps: f64,
+    /// The lowest value where the term is an interval, since what it depends on could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low_bps: Option<f64>,
     /// Nothing can be faster than a hard term.
     pub hard: bool,
     /// Where it comes from.

@@ -3,10 +3,12 @@
 pub mod advise;
 pub mod agent;
 pub mod bw;
+pub mod ceiling;
 pub mod compare;
 pub mod devices;
 pub mod lat;
 pub mod pair;
+pub mod report;
 pub mod run;
 pub mod softroce;
 pub mod topo;
@@ -66,6 +68,8 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Devices(args) => devices::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Topo(args) => topo::run(args),
+        Command::Ceiling(args) => ceiling::run(args),
+        Command::Report(args) => report::run(args),
         Command::Softroce(args) => softroce::run(&args.action),
         Command::Agent(args) => agent::run(args, std::sync::Arc::new(crate::agent::case::Cases)),
         Command::Completions { shell } => completions(*shell),

@@ -95,7 +95,7 @@ pub fn take(root: &Path, without_gids: &[&str]) -> Snapshot {
             taker.walk(PathBuf::from("/"), &pattern[1..]);
         }
     }
-    taker.bridges();
+    taker.configurations();
     taker.gids(without_gids);
     taker.device_nodes();
     taker.snapshot
@@ -192,14 +192,15 @@ impl Taker<'_> {
         }
     }
 
-    /// Configuration space of PCI bridges, for port types and ACS; binary, so kept as hex digits. An
-    /// ordinary user gets the first 64 bytes.
-    fn bridges(&mut self) {
+    /// Configuration space of PCI bridges, for port types and ACS, and of network adapters, for the
+    /// payload size; binary, so kept as hex digits. An ordinary user gets the first 64 bytes.
+    fn configurations(&mut self) {
         const PCI: &str = "/sys/bus/pci/devices";
+        const WANTED: [&str; 2] = ["0x0604", "0x02"];
         for name in self.snapshot.names(PCI).to_vec() {
             let device = format!("{PCI}/{name}");
             let class = self.snapshot.text(&format!("{device}/class"));
-            if !class.is_some_and(|class| class.starts_with("0x0604")) {
+            if !class.is_some_and(|class| WANTED.iter().any(|own| class.starts_with(own))) {
                 continue;
             }
             let path = format!("{device}/config");

@@ -2,11 +2,13 @@
 
 mod agent;
 mod bw;
+mod ceiling;
 mod cli;
 mod devices;
 mod lat;
 mod output;
 mod pair;
+mod report;
 mod softroce;
 mod support;
 mod together;

@@ -24,6 +24,7 @@ fn report(cases: &[Vec<f64>]) -> Report {
         command: vec![],
         suite: named(),
         profile: named(),
+        profile_why: String::new(),
         started: String::new(),
         finished: String::new(),
         complete: true,

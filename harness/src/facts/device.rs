@@ -41,6 +41,7 @@ pub(super) fn device(name: &str, facts: &HostFacts) -> Device {
         pci: place.as_ref().and_then(|place| pci_address(&place.real)),
         numa_node: place.as_ref().and_then(|place| place.numa_node(&view)),
         soft: soft.is_some(),
+        virtual_function: is_virtual(&view, &root),
         unusable: unusable(name, facts),
         ports,
     }
@@ -59,6 +60,17 @@ fn soft_driver(view: &View, root: &str, verbs: Option<&VerbsDevice>) -> Option<&
     }
     let parent = view.exists(&format!("{root}/parent"));
     (parent || described.starts_with("rxe") || vendor == RXE_VENDOR).then_some("rdma_rxe")
+}
+
+/// Device ids of Mellanox's virtual functions: ConnectX-4, its Lx, 5, 5 Ex, 6 and the family's.
+const MELLANOX_VIRTUAL: [&str; 6] = ["0x1014", "0x1016", "0x1018", "0x101a", "0x101c", "0x101e"];
+
+/// Whether it is a virtual function: it links to its physical one, or, inside a virtual machine, has
+/// the device id of one.
+fn is_virtual(view: &View, root: &str) -> bool {
+    let id = |file: &str| view.text(&format!("{root}/device/{file}")).unwrap_or_default();
+    view.link(&format!("{root}/device/physfn")).is_some()
+        || (id("vendor") == "0x15b3" && MELLANOX_VIRTUAL.contains(&id("device")))
 }
 
 fn driver(view: &View, root: &str) -> Option<String> {
@@ -93,7 +105,8 @@ fn hardware_place(view: &View, root: &str, netdev: Option<&str>) -> Option<Place
     Some(Place { by_class, real })
 }
 
-fn pci_address(path: &str) -> Option<String> {
+/// The PCI address that the last part of a path is.
+pub(super) fn pci_address(path: &str) -> Option<String> {
     let name = path.rsplit('/').next()?;
     let mut fields = name.split([':', '.']);
     let lengths = [4, 2, 2, 1];

@@ -1,9 +1,10 @@
 //! One measurement.
 
-use fabbench_reports::model::{Host, Measurement, Status};
+use fabbench_reports::model::{Measurement, Report, Status};
 
+use super::bounds;
 use crate::counters::{CounterScene, judge_counters};
-use crate::profile::{Profile, is_soft};
+use crate::profile::{Choice, is_soft};
 use crate::size::size_text;
 
 /// Repeats of a bandwidth case may differ by this much of their median.
@@ -14,7 +15,7 @@ const STEADY_LATENCY: f64 = 0.10;
 const POSSIBLE: f64 = 1.005;
 
 /// What a measurement says of function and of performance.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Judged {
     /// pass, warn, error, fail; unknown is kept as a remark.
     pub function: Status,
@@ -22,6 +23,12 @@ pub(super) struct Judged {
     pub performance: Status,
     /// Sentences with their weight, worst first.
     pub sentences: Vec<(Status, String)>,
+    /// Goodput as part of the ceiling.
+    pub efficiency: Option<f64>,
+    /// What was asked for, in words; none where it was not judged.
+    pub bound: Option<String>,
+    /// Why it was not judged, where it should have been.
+    pub not_judged: Option<String>,
 }
 
 impl Judged {
@@ -41,8 +48,8 @@ impl Judged {
     }
 }
 
-pub(super) fn judge(measured: &Measurement, hosts: &[Host], profile: &Profile) -> Judged {
-    let soft = is_soft(hosts, measured);
+pub(super) fn judge(measured: &Measurement, report: &Report, choice: &Choice) -> Judged {
+    let soft = is_soft(&report.hosts, measured);
     let mut sentences = data(measured);
     sentences.extend(presence(measured));
     sentences.extend(impossible(measured));
@@ -50,22 +57,35 @@ pub(super) fn judge(measured: &Measurement, hosts: &[Host], profile: &Profile) -
         sentences.extend(counters(measured, soft));
     }
     let function = worst(&sentences);
-    let steadiness = unsteady(measured).filter(|_| !soft && measured.transport != "tcp");
-    let performance = match (measured.test.as_str(), &steadiness) {
-        ("integrity", _) => Status::NotApplicable,
-        (_, Some(_)) => Status::Warn,
-        (_, None) => Status::Unjudged,
+    let asked = choice.asked(&report.hosts, measured);
+    let speed = match measured.test.as_str() {
+        "integrity" => bounds::Found::default(),
+        _ => bounds::judge(measured, report, &asked),
     };
-    sentences.extend(steadiness.map(|text| (Status::Warn, text)));
-    if performance == Status::Unjudged {
-        sentences.push((Status::Unjudged, not_judged(measured, profile)));
+    let steadiness = unsteady(measured).filter(|_| !soft && measured.transport != "tcp");
+    let mut of_speed = speed.sentences;
+    if !of_speed.iter().any(|(_, text)| text.starts_with(bounds::UNSTEADY)) {
+        of_speed.extend(steadiness.map(|text| (Status::Warn, text)));
     }
+    let performance = match (measured.test.as_str(), worst(&of_speed), &speed.bound) {
+        ("integrity", ..) => Status::NotApplicable,
+        (_, Status::Pass, None) => Status::Unjudged,
+        (_, worst, _) => worst,
+    };
+    sentences.extend(of_speed);
     if sentences.is_empty() {
         let verified = size_text(measured.bytes_verified);
         sentences.push((Status::Pass, format!("every byte right: {verified} compared")));
     }
     sentences.sort_by_key(|(status, _)| std::cmp::Reverse(*status));
-    Judged { function, performance, sentences }
+    Judged {
+        function,
+        performance,
+        sentences,
+        efficiency: speed.efficiency,
+        bound: speed.bound,
+        not_judged: speed.not_judged,
+    }
 }
 
 /// The worst of fail, error and warn; what could not be seen does not count as seen well or badly.
@@ -189,13 +209,4 @@ fn unsteady(measured: &Measurement) -> Option<String> {
         }
         _ => None,
     }
-}
-
-fn not_judged(measured: &Measurement, profile: &Profile) -> String {
-    let what = if measured.test == "bandwidth" { "line rate" } else { "latency" };
-    let because = match measured.transport.as_str() {
-        "tcp" => "TCP has no expectation",
-        _ => profile.not_judged.as_str(),
-    };
-    format!("{what} not judged: {because}")
 }

@@ -84,6 +84,7 @@ fn judged_with(soft: bool, measurements: Vec<Measurement>, change: impl Fn(&mut 
         command: vec![],
         suite: none.clone(),
         profile: none,
+        profile_why: String::new(),
         started: String::new(),
         finished: String::new(),
         complete: true,
@@ -104,7 +105,7 @@ fn judged_with(soft: bool, measurements: Vec<Measurement>, change: impl Fn(&mut 
         },
     };
     change(&mut report);
-    judge(&mut report);
+    judge(&mut report, &Choice::auto());
     report
 }
 
@@ -286,7 +287,7 @@ fn hardware_without_an_expectation_is_not_passed() {
     };
     let report = judged(false, vec![integrity(), steady(bandwidth("rc"))]);
     assert_eq!(parts(&report), (Status::Pass, Status::Pass, Status::Unjudged));
-    assert!(report.verdict.reasons[0].ends_with("this version has no expectation for it"));
+    assert!(report.verdict.reasons[0].ends_with("the rate of a/d0:1 is not known"));
 }
 
 #[test]
@@ -299,15 +300,18 @@ fn unsteady_repeats_warn_on_hardware_only() {
     let jumpy = judged(false, vec![latency(&[1000.0, 1050.0, 1120.0])]);
     assert!(jumpy.measurements[0].reason.contains("medians of the repeats differ by 11.4 %"));
     let calm = judged(false, vec![latency(&[1000.0, 1050.0])]);
-    assert_eq!(
-        calm.measurements[0].reason,
-        "latency not judged: this version has no expectation for it"
-    );
+    assert_eq!(calm.measurements[0].reason, "latency not judged: the rate of a/d0:1 is not known");
 }
 
 #[test]
 fn more_than_a_hard_term_allows_is_an_error() {
-    let term = |hard| CeilingTerm { name: "link".into(), bps: 8.9e9, hard, because: String::new() };
+    let term = |hard| CeilingTerm {
+        name: "link".into(),
+        bps: 8.9e9,
+        low_bps: None,
+        hard,
+        because: String::new(),
+    };
     let with = |hard| {
         let ceiling = Ceiling { bps: 8.9e9, limited_by: "link".into(), terms: vec![term(hard)] };
         judged(true, vec![Measurement { ceiling: Some(ceiling), ..bandwidth("rc") }])
@@ -323,7 +327,7 @@ fn more_than_a_hard_term_allows_is_an_error() {
 fn judging_again_gives_the_same() {
     let once = judged(true, vec![integrity(), bandwidth("rc")]);
     let mut twice = once.clone();
-    judge(&mut twice);
+    judge(&mut twice, &Choice::auto());
     assert_eq!(once, twice);
 }
 
@@ -340,4 +344,170 @@ fn messages_of_no_bytes_are_judged_by_their_number() {
     let report = judged(true, vec![empty(0.0)]);
     assert_eq!(report.verdict.function, Status::Incomplete);
     assert!(report.verdict.reasons[1].contains("no message arrived"), "{:?}", report.verdict);
+}
+
+/// Two hosts with an NDR port each, so that `auto` finds a profile.
+fn ndr_hosts(report: &mut Report) {
+    for host in &mut report.hosts {
+        host.hostname = host.name.clone();
+        host.devices[0].guid = host.name.clone();
+        host.devices[0].ports = vec![fabbench_reports::model::Port {
+            port: 1,
+            link_layer: "InfiniBand".into(),
+            width: "4x".into(),
+            speed: "NDR".into(),
+            rate_bps: Some(400_000_000_000),
+            ..Default::default()
+        }];
+    }
+}
+
+/// A write of 64 KiB at `share` of a ceiling of 397.381 Gb/s with two queue pairs.
+fn at(share: f64) -> Measurement {
+    let median = share * 397.381e9;
+    let term = CeilingTerm {
+        name: "link a/d0:1".into(),
+        bps: 397.381e9,
+        low_bps: None,
+        hard: true,
+        because: "4x NDR".into(),
+    };
+    let mut measured = bandwidth("rc");
+    measured.size_bytes = 65_536;
+    measured.method.qps = 2;
+    measured.ceiling =
+        Some(Ceiling { bps: term.bps, limited_by: "link".into(), terms: vec![term] });
+    measured.goodput_bps =
+        Some(Rate { median, min: median, max: median, spread: 0.01, min_window: 0.97 * median });
+    measured
+}
+
+fn one(measured: Measurement) -> Report {
+    judged_with(false, vec![integrity(), measured], ndr_hosts)
+}
+
+fn by(choice: &Choice, measured: Measurement) -> Option<Status> {
+    let mut report = one(measured);
+    judge(&mut report, choice);
+    report.measurements[1].status
+}
+
+#[test]
+fn rates_are_held_against_the_ceiling() {
+    let good = one(at(0.97));
+    assert_eq!(parts(&good), (Status::Pass, Status::Pass, Status::Pass));
+    assert_eq!(good.profile.name, "ndr");
+    assert_eq!(good.profile_why, "4x NDR on InfiniBand at a/d0:1");
+    assert_eq!(good.verdict.reasons, ["function passed; performance passed"]);
+    let measured = &good.measurements[1];
+    assert_eq!(measured.efficiency.map(|share| (share * 1e3).round()), Some(970.0));
+    assert!(measured.bound.as_deref().unwrap().starts_with("at least 96 % of the ceiling"));
+    assert_eq!(exit_code(&good, FailOn { unjudged: true, ..FLAGS }), 0);
+    assert_eq!(one(at(0.93)).verdict.status, Status::Warn);
+    let slow = one(at(0.5));
+    assert_eq!(parts(&slow), (Status::Fail, Status::Pass, Status::Fail));
+    assert_eq!(
+        slow.verdict.reasons[1],
+        "bandwidth/rc/write: 198.7 Gb/s is 50.0 % of the ceiling 397.4 Gb/s, wanted 96 % \
+         (limited by link a/d0:1: 4x NDR)"
+    );
+    assert_eq!(exit_code(&slow, FLAGS), 1);
+    let wrong = one(at(1.006));
+    assert_eq!(wrong.measurements[1].status, Some(Status::Error));
+}
+
+#[test]
+fn each_kind_of_bandwidth_has_its_own_bound() {
+    let qp = |share| {
+        let mut measured = at(share);
+        measured.method.qps = 1;
+        by(&Choice::auto(), measured)
+    };
+    assert_eq!(
+        [qp(0.915), qp(0.86), qp(0.84)],
+        [Status::Pass, Status::Warn, Status::Fail].map(Some)
+    );
+    let both = |share| by(&Choice::auto(), Measurement { bidirectional: true, ..at(share) });
+    assert_eq!(
+        [both(0.91), both(0.86), both(0.84)],
+        [Status::Pass, Status::Warn, Status::Fail].map(Some)
+    );
+    let window = |share| {
+        let mut measured = at(0.97);
+        let rate = measured.goodput_bps.as_mut().unwrap();
+        rate.min_window = share * rate.median;
+        by(&Choice::auto(), measured)
+    };
+    let statuses = [window(0.91), window(0.8), window(0.7)];
+    assert_eq!(statuses, [Status::Pass, Status::Warn, Status::Fail].map(Some));
+    let small = Measurement { size_bytes: 4096, ..at(0.3) };
+    assert_eq!(by(&Choice::auto(), small), Some(Status::Unjudged));
+    let unknown = Measurement { ceiling: None, ..at(0.97) };
+    assert_eq!(by(&Choice::auto(), unknown), Some(Status::Unjudged));
+}
+
+#[test]
+fn profiles_ask_differently() {
+    let strict = Choice::by_name("strict").unwrap();
+    assert_eq!(by(&strict, at(0.965)), Some(Status::Warn));
+    assert_eq!(by(&strict, at(0.945)), Some(Status::Fail));
+    let mut report = one(at(0.97));
+    judge(&mut report, &strict);
+    assert_eq!(report.profile.name, "strict: ndr");
+    let own = "name = \"own\"\nabout = \"\"\ninherits = \"auto\"\n[bounds.bandwidth]\npass = 40\n\
+               warn = 30\nbecause = \"test\"\n";
+    assert_eq!(by(&Choice::parse("own.toml", own).unwrap(), at(0.5)), Some(Status::Pass));
+}
+
+#[test]
+fn an_interval_of_pcie_warns_where_it_could_be_right() {
+    let mut measured = at(0.0);
+    let ceiling = measured.ceiling.as_mut().unwrap();
+    ceiling.bps = 240.775e9;
+    ceiling.terms[0] = CeilingTerm {
+        name: "pcie a/d0:1".into(),
+        bps: 240.775e9,
+        low_bps: Some(212.262e9),
+        hard: false,
+        because: "PCIe Gen4 x16".into(),
+    };
+    let at = |bps: f64| {
+        let rate = Rate { median: bps, min: bps, max: bps, spread: 0.0, min_window: bps };
+        one(Measurement { goodput_bps: Some(rate), ..measured.clone() })
+    };
+    assert_eq!(at(236e9).measurements[1].status, Some(Status::Pass));
+    let low = at(205e9);
+    assert_eq!(low.measurements[1].status, Some(Status::Warn));
+    assert!(low.measurements[1].reason.contains("96.6 % if the PCIe payload size is the smallest"));
+    assert_eq!(at(180e9).measurements[1].status, Some(Status::Fail));
+}
+
+#[test]
+fn a_rail_is_held_beside_the_others() {
+    let rail = |name: &str, share: f64| {
+        let mut measured = at(share);
+        measured.id = name.into();
+        measured.path.rail = name.into();
+        measured
+    };
+    let rails = vec![integrity(), rail("rail0", 0.99), rail("rail1", 0.91)];
+    let report = judged_with(false, rails, ndr_hosts);
+    assert_eq!(report.measurements[1].status, Some(Status::Pass));
+    assert!(report.measurements[2].reason.contains("91.9 % of the best rail of its kind, rail0"));
+    let slow = |name: &str, ns: f64| {
+        let mut measured = latency(&[ns]);
+        measured.id = name.into();
+        measured.path.rail = name.into();
+        measured.size_bytes = 8;
+        measured
+    };
+    let rails = vec![integrity(), slow("rail0", 900.0), slow("rail1", 2000.0)];
+    let report = judged_with(false, rails, ndr_hosts);
+    assert_eq!(report.measurements[1].status, Some(Status::Pass));
+    assert_eq!(report.measurements[2].status, Some(Status::Fail));
+    assert!(report.measurements[2].reason.contains("2.22 times the latency of rail0"));
+    let rails = vec![integrity(), slow("rail0", 2600.0)];
+    let report = judged_with(false, rails, ndr_hosts);
+    assert!(report.measurements[1].reason.contains("wanted at most 2.5 µs"));
+    assert_eq!(report.verdict.performance, Status::Fail);
 }

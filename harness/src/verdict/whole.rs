@@ -2,31 +2,29 @@
 
 use fabbench_reports::model::{Check, Measurement, Report, Status, Verdict};
 
+use super::bounds::has_bound;
 use super::measured::Judged;
 use crate::checks::is_gate;
-use crate::profile::Profile;
 
 /// So many sentences of one weight are worth reading in a verdict.
 const MOST_OF_A_KIND: usize = 8;
 
-/// Whether every performance figure that has a line rate met a bound: those over RDMA, or all where
-/// there is no RDMA.
+/// Whether every performance figure that profiles have a bound for was held against it: those over
+/// RDMA, or all where there is no RDMA.
 pub(super) fn performance_judged(report: &Report) -> bool {
     let timed = |measured: &&Measurement| measured.test != "integrity";
     let timed: Vec<_> = report.measurements.iter().filter(timed).collect();
-    let rdma: Vec<_> = timed.iter().filter(|measured| measured.transport != "tcp").collect();
-    let judged = |measured: &Measurement| measured.bound.is_some();
-    match (rdma.is_empty(), timed.is_empty()) {
-        (_, true) => false,
-        (true, false) => timed.iter().all(|measured| judged(measured)),
-        (false, false) => rdma.iter().all(|measured| judged(measured)),
-    }
+    let rdma: Vec<_> =
+        timed.iter().copied().filter(|measured| measured.transport != "tcp").collect();
+    let all = if rdma.is_empty() { timed } else { rdma };
+    let judged = |measured: &&Measurement| measured.bound.is_some();
+    all.iter().any(judged) && all.iter().all(|measured| judged(measured) || !has_bound(measured))
 }
 
-pub(super) fn verdict(report: &Report, judged: &[Judged], profile: &Profile) -> Verdict {
+pub(super) fn verdict(report: &Report, judged: &[Judged]) -> Verdict {
     let function = function(report, judged);
     let performance = performance(report, judged);
-    let mut reasons = vec![headline(report, function, performance, profile)];
+    let mut reasons = vec![headline(report, judged, function, performance)];
     reasons.extend(reasons_of(report, judged));
     Verdict {
         status: sum(function, performance),
@@ -85,7 +83,7 @@ fn performance(report: &Report, judged: &[Judged]) -> Status {
 }
 
 /// The sum in a sentence, e.g. `function passed; line rate not judged: Soft-RoCE has none`.
-fn headline(report: &Report, function: Status, performance: Status, profile: &Profile) -> String {
+fn headline(report: &Report, judged: &[Judged], function: Status, performance: Status) -> String {
     let first = match function {
         Status::Pass => "function passed",
         Status::Warn => "function passed with warnings",
@@ -101,12 +99,23 @@ fn headline(report: &Report, function: Status, performance: Status, profile: &Pr
     let measured = report.measurements.iter().any(|measured| measured.test != "integrity");
     let third = match (performance_judged(report), measured) {
         (true, _) => String::new(),
-        (false, true) => format!("line rate not judged: {}", profile.not_judged),
+        (false, true) => format!("line rate not judged: {}", not_judged(report, judged)),
         (false, false) => "line rate not judged: nothing was timed".to_owned(),
     };
     let parts = [first, second, &third];
     let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("; ")
+}
+
+/// Why line rate was not judged: by the first measurement over RDMA that tells.
+fn not_judged(report: &Report, judged: &[Judged]) -> String {
+    let pairs = || report.measurements.iter().zip(judged);
+    let mut rdma = pairs().filter(|(measured, _)| measured.transport != "tcp").peekable();
+    if rdma.peek().is_none() {
+        return "TCP alone was measured, and it has no expectation".to_owned();
+    }
+    let why = rdma.find_map(|(_, judged)| judged.not_judged.clone());
+    why.unwrap_or_else(|| "nothing measured has a bound".to_owned())
 }
 
 /// Everything that is not as it should be, worst first.

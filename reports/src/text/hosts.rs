@@ -42,6 +42,9 @@ pub(super) fn heading(view: &View, page: &mut Page) {
         report.tool.version,
         report.tool.commit,
     ));
+    if !report.profile_why.is_empty() {
+        page.paragraph(&format!("profile {}: {}", report.profile.name, report.profile_why));
+    }
     if page.explain {
         page.paragraph(&format!("command: {}", report.command.join(" ")));
         page.paragraph(&format!(

@@ -356,6 +356,7 @@ fn pair(hosts: Vec<Host>, status: Status, function: Status, performance: Status)
         command,
         suite: Named { name: "quick".into(), hash: "5b1d7e0c92aa".into() },
         profile: Named { name: "auto".into(), hash: String::new() },
+        profile_why: String::new(),
         started: "2025-03-01T09:00:00Z".into(),
         finished: "2025-03-01T09:01:12Z".into(),
         complete: true,

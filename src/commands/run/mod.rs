@@ -12,7 +12,9 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use fabbench_harness::ceiling::{self, DeclaredRate};
 use fabbench_harness::plan::{Case, Group, Transport};
+use fabbench_harness::profile::Choice;
 use fabbench_harness::rails::{
     DeviceFilter, PairRail, Party, RailError, RailMap, Selection, match_rails, parse_map,
 };
@@ -26,7 +28,7 @@ use fabbench_reports::model::{
 use fabbench_reports::text;
 
 use super::{CommandError, ExitCode, print_page};
-use crate::cli::{Color, DeviceArgs, FailOn, LaunchArgs, OutputArgs};
+use crate::cli::{Color, DeviceArgs, FailOn, JudgeArgs, LaunchArgs, OutputArgs};
 use crate::session::protocol::{CaseId, Prepare, Role};
 use crate::session::token;
 use crate::session::{HostFailure, HostSpec, Interrupt, Launch, Session, parse_hosts};
@@ -47,6 +49,8 @@ pub struct Request<'a> {
     pub launch: &'a LaunchArgs,
     /// Devices and paths.
     pub devices: &'a DeviceArgs,
+    /// What results are held against.
+    pub judge: &'a JudgeArgs,
     /// Where results go.
     pub output: &'a OutputArgs,
     /// Name and hash of what is run.
@@ -64,7 +68,9 @@ pub struct Request<'a> {
 /// Runs the request to its end.
 pub fn run(request: &Request) -> Result<ExitCode, CommandError> {
     let specs = parse_hosts(&request.hosts).map_err(|e| CommandError::usage(e.to_string()))?;
-    let selection = selection(request.devices)?;
+    let choice = profile(&request.judge.profile)?;
+    let declared = declared(&request.judge.declare_rate, &specs)?;
+    let selection = selection(request.devices, &declared)?;
     let outputs = Outputs::prepare(request.output)?;
     let launch = launch(request.launch, request.output.verbose)?;
     let interrupt = install_interrupt()?;
@@ -72,7 +78,9 @@ pub fn run(request: &Request) -> Result<ExitCode, CommandError> {
     let mut session = start(&specs, &launch, &interrupt)?;
     let facts = all_facts(&mut session, &interrupt)?;
     let site = Site::new(&specs, [&facts[0], &facts[1]], request, &selection)?;
-    let mut campaign = Campaign::new(&site, request, session, outputs, started)?;
+    let ceilings = ceiling::Site::new(&site.hosts, &site.facts, declared);
+    let judging = Judging { choice, ceilings };
+    let mut campaign = Campaign::new(&site, request, session, outputs, started, judging)?;
     campaign.measure(&interrupt);
     campaign.finish(&interrupt)
 }
@@ -126,8 +134,34 @@ fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-/// Device filters and the rail map as typed.
-fn selection(args: &DeviceArgs) -> Result<Selection, CommandError> {
+/// The profile of that name, or in that file.
+pub fn profile(name: &str) -> Result<Choice, CommandError> {
+    let usage = |e: &dyn std::fmt::Display| CommandError::usage(format!("--profile: {e}"));
+    if !name.contains(['/', '.']) {
+        return Choice::by_name(name).map_err(|e| usage(&e));
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|e| CommandError::usage(format!("read profile: {name}: {e}")))?;
+    Choice::parse(name, &text).map_err(|e| usage(&e))
+}
+
+/// Declared rates as typed; each must name one of the hosts.
+fn declared(typed: &[String], specs: &[HostSpec]) -> Result<Vec<DeclaredRate>, CommandError> {
+    let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+    let one = |text: &String| {
+        let refused = |why: String| CommandError::usage(format!("--declare-rate: {why}"));
+        let rate: DeclaredRate = text.parse().map_err(refused)?;
+        let host = rate.object.rsplit_once('/').map_or("", |(host, _)| host);
+        if !names.contains(&host) {
+            return Err(refused(format!("{text}: the hosts are {}", names.join(" and "))));
+        }
+        Ok(rate)
+    };
+    typed.iter().map(one).collect()
+}
+
+/// Device filters, the rail map and the slowest declared rate as typed.
+fn selection(args: &DeviceArgs, declared: &[DeclaredRate]) -> Result<Selection, CommandError> {
     let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
     let filter = |own: &[String]| -> Result<Option<DeviceFilter>, CommandError> {
         let list = if own.is_empty() { &args.device } else { own };
@@ -158,7 +192,7 @@ fn selection(args: &DeviceArgs) -> Result<Selection, CommandError> {
         gid_index_a: args.gid_index,
         gid_index_b: args.gid_index,
         mtu: args.mtu,
-        declared_bps: None,
+        declared_bps: declared.iter().map(|rate| rate.bps as u64).min(),
     })
 }
 
@@ -241,6 +275,12 @@ fn family(transport: Transport) -> &'static str {
     if transport == Transport::Tcp { "sockets" } else { "verbs" }
 }
 
+/// How results are judged.
+struct Judging {
+    choice: Choice,
+    ceilings: ceiling::Site,
+}
+
 /// A run under way.
 struct Campaign<'a> {
     site: &'a Site<'a>,
@@ -257,6 +297,7 @@ struct Campaign<'a> {
     next_id: CaseId,
     rail_failures: RailFailures,
     locked_bytes: u64,
+    judging: Judging,
 }
 
 impl<'a> Campaign<'a> {
@@ -267,6 +308,7 @@ impl<'a> Campaign<'a> {
         session: Session,
         outputs: Outputs,
         started: String,
+        judging: Judging,
     ) -> Result<Self, CommandError> {
         let rails = site.map.rails.clone();
         let same = facts::same_machine(site.facts[0], site.facts[1]);
@@ -300,6 +342,7 @@ impl<'a> Campaign<'a> {
             not_measured,
             complete: true,
             next_id: 1,
+            judging,
         })
     }
 
@@ -357,10 +400,11 @@ impl<'a> Campaign<'a> {
             .zip(&ends)
             .map(|(case, end)| outcome(case, end, site, &paths))
             .collect();
-        let measured: Vec<Measurement> = collect::measurements(&outcomes)
+        let mut measured: Vec<Measurement> = collect::measurements(&outcomes)
             .into_iter()
             .filter(|m| !m.repeats.is_empty() || m.bytes_verified > 0)
             .collect();
+        self.judging.ceilings.set(&mut measured);
         for (case, end) in group.cases.iter().zip(&ends) {
             self.note_trouble(case, end);
         }
@@ -428,6 +472,7 @@ impl<'a> Campaign<'a> {
             command: std::env::args().collect(),
             suite: self.request.suite.clone(),
             profile: Named { name: String::new(), hash: String::new() },
+            profile_why: String::new(),
             started: self.started,
             finished: now(),
             complete: self.complete && !interrupted,
@@ -442,7 +487,7 @@ impl<'a> Campaign<'a> {
             diagnosis: Vec::new(),
             verdict: unjudged(),
         };
-        verdict::judge(&mut report);
+        verdict::judge(&mut report, &self.judging.choice);
         let output = self.request.output;
         let json_on_stdout = self.outputs.json_on_stdout();
         let written = self.outputs.complete(&report);
@@ -478,7 +523,7 @@ fn unjudged() -> Verdict {
 }
 
 /// Exit code of a judged report.
-fn exit_code(report: &Report, fail_on: &[FailOn]) -> ExitCode {
+pub fn exit_code(report: &Report, fail_on: &[FailOn]) -> ExitCode {
     let fail_on = verdict::FailOn {
         warn: fail_on.contains(&FailOn::Warn),
         unjudged: fail_on.contains(&FailOn::Unjudged),
@@ -568,7 +613,7 @@ impl Preparer for Tickets<'_> {
 }
 
 /// Prints what a person, or a script with bare `--json`, reads on stdout.
-fn print(report: &Report, output: &OutputArgs, json: bool) -> Result<(), CommandError> {
+pub fn print(report: &Report, output: &OutputArgs, json: bool) -> Result<(), CommandError> {
     let text = if json {
         fabbench_reports::json::write(report)
             .map_err(|e| CommandError::incomplete(format!("write report: stdout: {e}")))?

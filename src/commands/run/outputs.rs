@@ -121,6 +121,16 @@ impl Outputs {
     /// Creates directories and temporary files next to every target, so that an unwritable path is
     /// told before anything is measured.
     pub fn prepare(args: &OutputArgs) -> Result<Outputs, CommandError> {
+        Outputs::open(args, true)
+    }
+
+    /// Likewise for a report that was measured before: the journal of that run, which may stand in
+    /// the same directory, is left alone.
+    pub fn of_saved(args: &OutputArgs) -> Result<Outputs, CommandError> {
+        Outputs::open(args, false)
+    }
+
+    fn open(args: &OutputArgs, journalled: bool) -> Result<Outputs, CommandError> {
         let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
         let mut wanted: Vec<(PathBuf, Form)> = Vec::new();
         for (option, path, form) in named(args) {
@@ -143,6 +153,7 @@ impl Outputs {
             .into_iter()
             .map(|(path, form)| Ok(Target { place: Place::open(&path)?, path, form }))
             .collect::<Result<_, CommandError>>()?;
+        let journal = journal.filter(|_| journalled);
         let journal = journal.map(|(path, keep)| Journal::create(path, keep)).transpose()?;
         Ok(Outputs { files, json_on_stdout, journal })
     }

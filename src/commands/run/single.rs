@@ -17,6 +17,7 @@ pub fn measure(test: Test, name: &str, args: &CaseArgs) -> Result<ExitCode, Comm
         hosts: [&args.a, &args.b],
         launch: &args.launch,
         devices: &args.devices,
+        judge: &args.judge,
         output: &args.output,
         suite: Named { name: name.into(), hash: String::new() },
         wants_rdma: cases.transport == Transport::Rc,

@@ -1,0 +1,63 @@
+//! `fabbench report`: saved reports again.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn report(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fabbench")).arg("report").args(args).output().unwrap()
+}
+
+fn sample(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/samples").join(name);
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_saved_report_is_printed_as_it_was_judged() {
+    let output = report(&[&sample("failing.json")]);
+    assert_eq!(output.status.code(), Some(1), "the verdict's exit code");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("fail"));
+    let output = report(&[&sample("failing.json"), "--json"]);
+    let own: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let saved = std::fs::read_to_string(sample("failing.json")).unwrap();
+    assert_eq!(own, serde_json::from_str::<serde_json::Value>(&saved).unwrap());
+}
+
+#[test]
+fn a_profile_judges_it_again() {
+    let output = report(&[&sample("soft-roce-pair.json"), "--profile", "auto", "--json"]);
+    let judged: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(judged["profile"]["name"], "soft-roce");
+    assert_eq!(judged["verdict"]["performance"], "unjudged");
+    let reason = judged["verdict"]["reasons"][0].as_str().unwrap();
+    assert!(reason.contains("line rate not judged: Soft-RoCE has none"), "{reason}");
+}
+
+#[test]
+fn what_is_no_report_or_no_profile_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    let bad = "name = \"x\"\nabout = \"\"\n[bounds.bandwith]\npass = 1\n";
+    let cases = [
+        (vec![put("empty.json", "")], "not a fabbench report"),
+        (vec![put("new.json", "{\"schema\": \"fabbench-report/9\"}")], "cannot be read"),
+        (vec![put("cut.json", "{\"schema\": \"fabbench-report/1\"}")], "damaged report"),
+        (vec!["/nonexistent.json".into()], "read report: /nonexistent.json"),
+        (vec![sample("failing.json"), "--profile=ndrr".into()], "is no profile: take auto"),
+        (
+            vec![sample("failing.json"), format!("--profile={}", put("x.toml", bad))],
+            "unknown field `bandwith`",
+        ),
+    ];
+    for (args, part) in cases {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let output = report(&args);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        assert!(text.contains(part), "{args:?}: {text}");
+    }
+}
