@@ -382,6 +382,8 @@ fn a_guest_that_dies_fails_its_test_and_the_lab_starts_anew() {
     run.expect(3, &["node-b"]);
     let ended = lab.end();
     std::mem::forget(lab);
-    assert!(ended.unwrap_err().contains("the lab failed, and was started anew"));
+    let why = ended.unwrap_err();
+    assert!(why.contains("the lab failed, and was started anew"), "{why}");
+    assert!(why.contains("sysrq"), "the serial log says why: {why}");
     drop(Lab::new());
 }

@@ -164,7 +164,7 @@ fn a_message_of_no_bytes_is_legal_for_send_and_write() {
         }
     }
     lab.run(&["lat", "node-a", "node-b", "--op", "read", "--size", "0"])
-        .expect(2, &["size 0", "read"]);
+        .expect(2, &["size 0", "READ"]);
 }
 
 #[test]

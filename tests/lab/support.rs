@@ -89,7 +89,10 @@ impl Lab {
     pub fn end(&self) -> Result<(), String> {
         let undone: Vec<String> = self.undo.take().iter().rev().filter_map(undo).collect();
         if let Some(trouble) = settled() {
+            // They go with the lab.
+            let logs: String = NODES.iter().map(|node| last_words(node)).collect();
             start();
+            let trouble = format!("{trouble}\n{logs}");
             return Err(format!("the lab failed, and was started anew: {trouble}"));
         }
         if !undone.is_empty() {
@@ -166,6 +169,13 @@ fn settled() -> Option<String> {
         }
         std::thread::sleep(Duration::from_millis(300));
     }
+}
+
+/// The end of a node's serial log, where a dead kernel says why.
+fn last_words(node: &str) -> String {
+    let log = String::from_utf8_lossy(&ci_lab(&["log", node]).stdout).into_owned();
+    let lines: Vec<_> = log.lines().collect();
+    format!("{node}:\n{}\n", lines[lines.len().saturating_sub(60)..].join("\n"))
 }
 
 /// Runs `ci/lab` with these arguments.
