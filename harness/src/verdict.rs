@@ -17,7 +17,7 @@ pub struct FailOn {
     pub unjudged: bool,
 }
 
-/// Judges a report by the profile chosen: sets its profile, the efficiency, the bound, the status
+/// Judges a report by the profile chosen: sets its profile, the efficiency, the bound (also as a rate), the status
 /// and the reason of each measurement, and the verdict. What was judged before is judged anew.
 pub fn judge(report: &mut Report, choice: &Choice) {
     (report.profile, report.profile_why) = choice.identity(report);
@@ -26,6 +26,7 @@ pub fn judge(report: &mut Report, choice: &Choice) {
     for (measured, judged) in report.measurements.iter_mut().zip(&judged) {
         measured.efficiency = judged.efficiency;
         measured.bound = judged.bound.clone();
+        measured.bound_bps = judged.bound_bps;
         measured.status = Some(judged.status());
         measured.reason = judged.reason();
     }

@@ -24,6 +24,8 @@ pub(super) struct Found {
     pub efficiency: Option<f64>,
     /// What was asked for; none where it was not judged.
     pub bound: Option<String>,
+    /// The same as the lowest rate that passes, where it is one.
+    pub bound_bps: Option<f64>,
     /// Why it was not judged, where it should have been.
     pub not_judged: Option<String>,
 }
@@ -43,6 +45,7 @@ pub(super) fn judge(measured: &Measurement, report: &Report, asked: &Asked) -> F
         sentences: vec![(Status::Unjudged, format!("{} not judged: {why}", what(measured)))],
         efficiency,
         bound: None,
+        bound_bps: None,
         not_judged: missing.then_some(why),
     };
     let bounds = match &asked.bounds {
@@ -55,14 +58,17 @@ pub(super) fn judge(measured: &Measurement, report: &Report, asked: &Asked) -> F
         _ => latency(measured, report, bounds),
     };
     match found {
-        Ok((bound, sentences)) => {
-            Found { sentences, efficiency, bound: Some(bound), not_judged: None }
+        Ok((bound, bound_bps, sentences)) => {
+            Found { sentences, efficiency, bound: Some(bound), bound_bps, not_judged: None }
         }
         Err(why) => unjudged(why, true),
     }
 }
 
 type Sentences = Vec<(Status, String)>;
+
+/// A bound in words, as a rate where it is one, and what it says of the measurement.
+type Applied = (String, Option<f64>, Sentences);
 
 fn what(measured: &Measurement) -> &'static str {
     if measured.test == "latency" { "latency" } else { "line rate" }
@@ -80,11 +86,7 @@ fn efficiency(measured: &Measurement) -> Option<f64> {
     Some(measured.goodput_bps?.median / measured.ceiling.as_ref()?.bps)
 }
 
-fn bandwidth(
-    measured: &Measurement,
-    report: &Report,
-    bounds: &Bounds,
-) -> Result<(String, Sentences), String> {
+fn bandwidth(measured: &Measurement, report: &Report, bounds: &Bounds) -> Result<Applied, String> {
     let rate = measured.goodput_bps.ok_or("no payload arrived")?;
     let ceiling = measured.ceiling.as_ref().ok_or("what the hardware allows is not known")?;
     let (word, floor) = match (measured.bidirectional, measured.together_with.is_empty()) {
@@ -109,7 +111,7 @@ fn bandwidth(
     let because = &floor.because;
     let bound =
         format!("at least {} % of the ceiling, warns from {} %: {because}", floor.pass, floor.warn);
-    Ok((bound, sentences))
+    Ok((bound, Some(ceiling.bps * floor.pass / 100.0), sentences))
 }
 
 /// One queue pair may not fill a fast link.
@@ -211,11 +213,7 @@ fn same_case(one: &Measurement, other: &Measurement) -> bool {
     one.path.rail != other.path.rail && one.method.qps == other.method.qps && key(one) == key(other)
 }
 
-fn latency(
-    measured: &Measurement,
-    report: &Report,
-    bounds: &Bounds,
-) -> Result<(String, Sentences), String> {
+fn latency(measured: &Measurement, report: &Report, bounds: &Bounds) -> Result<Applied, String> {
     let limit = match measured.op.as_str() {
         "write" => &bounds.latency_write,
         "send" => &bounds.latency_send,
@@ -238,7 +236,7 @@ fn latency(
         }
     }
     let bound = format!("median of at most {} µs: {}", limit.pass_us, limit.because);
-    Ok((bound, sentences))
+    Ok((bound, None, sentences))
 }
 
 /// Median of the repeats' medians, ns.

@@ -27,6 +27,8 @@ pub(super) struct Judged {
     pub efficiency: Option<f64>,
     /// What was asked for, in words; none where it was not judged.
     pub bound: Option<String>,
+    /// The same as the lowest rate that passes, where it is one.
+    pub bound_bps: Option<f64>,
     /// Why it was not judged, where it should have been.
     pub not_judged: Option<String>,
 }
@@ -84,6 +86,7 @@ pub(super) fn judge(measured: &Measurement, report: &Report, choice: &Choice) ->
         sentences,
         efficiency: speed.efficiency,
         bound: speed.bound,
+        bound_bps: speed.bound_bps,
         not_judged: speed.not_judged,
     }
 }

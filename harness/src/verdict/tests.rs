@@ -402,6 +402,8 @@ fn rates_are_held_against_the_ceiling() {
     let measured = &good.measurements[1];
     assert_eq!(measured.efficiency.map(|share| (share * 1e3).round()), Some(970.0));
     assert!(measured.bound.as_deref().unwrap().starts_with("at least 96 % of the ceiling"));
+    let asked = measured.bound_bps.unwrap() / measured.ceiling.as_ref().unwrap().bps;
+    assert!((asked - 0.96).abs() < 1e-9, "{asked}");
     assert_eq!(exit_code(&good, FailOn { unjudged: true, ..FLAGS }), 0);
     assert_eq!(one(at(0.93)).verdict.status, Status::Warn);
     let slow = one(at(0.5));
