@@ -4,6 +4,7 @@ mod agent;
 mod bw;
 mod ceiling;
 mod cli;
+mod compare;
 mod devices;
 mod lat;
 mod output;

@@ -25,7 +25,10 @@ fn a_directory_gets_every_form_and_a_journal() {
     fs::write(out.join("report.json"), "of an earlier run").unwrap();
     fs::write(out.join("mine.txt"), "mine").unwrap();
     short(&["--out", out.to_str().unwrap()]).expect(0, &["PASS"]);
-    assert_eq!(names(&out), ["journal.jsonl", "mine.txt", "report.json", "report.txt"]);
+    let forms = ["csv", "html", "json", "junit.xml", "md", "prom", "txt"];
+    let mut wanted = vec!["journal.jsonl".to_owned(), "mine.txt".to_owned()];
+    wanted.extend(forms.map(|form| format!("report.{form}")));
+    assert_eq!(names(&out), wanted);
     let report = json::read(&fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
     let journal = fs::read_to_string(out.join("journal.jsonl")).unwrap();
     let ids = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].clone();
