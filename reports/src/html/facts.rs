@@ -50,32 +50,31 @@ pub(super) fn hosts(view: &View) -> Markup {
     if hosts.is_empty() {
         return html! {};
     }
-    let mut table = Table::new(&[
+    let mut adapters = Table::new(&[
         "host",
-        "port",
-        "state",
-        "link",
-        "#rate",
-        "#MTU",
-        "netdev",
+        "adapter",
         "driver",
         "firmware",
         "board",
         "GUID",
         "PCI",
         "#NUMA node",
-        "addresses",
     ]);
+    let mut ports =
+        Table::new(&["host", "port", "state", "link", "#rate", "#MTU", "interface", "addresses"]);
     for host in hosts {
+        let name = letter(&host.name, &view.names);
         for device in &host.devices {
+            adapters.row(adapter_row(name, device));
             for port in &device.ports {
-                table.row(port_row(letter(&host.name, &view.names), device, port));
+                ports.row(port_row(name, device, port));
             }
         }
     }
     let body = html! {
         @for host in hosts { (host_lines(view, host)) }
-        (table.draw())
+        (adapters.draw())
+        (ports.draw())
     };
     section("Hosts and adapters", body)
 }
@@ -103,6 +102,19 @@ fn host_lines(view: &View, host: &Host) -> Markup {
     }
 }
 
+fn adapter_row(host: &str, device: &Device) -> Vec<Markup> {
+    vec![
+        cell(host),
+        cell(&device.name),
+        cell(&device.driver),
+        cell(&device.firmware),
+        cell(&device.board),
+        cell(&device.guid),
+        cell(device.pci.as_deref().unwrap_or_default()),
+        cell(device.numa_node.map(|node| node.to_string()).unwrap_or_default()),
+    ]
+}
+
 fn port_row(host: &str, device: &Device, port: &Port) -> Vec<Markup> {
     let rate = match (port.rate_bps, device.soft) {
         (_, true) => "software".to_owned(),
@@ -125,12 +137,6 @@ fn port_row(host: &str, device: &Device, port: &Port) -> Vec<Markup> {
         cell(rate),
         cell(mtu(port.active_mtu)),
         cell(port.netdev.as_deref().unwrap_or_default()),
-        cell(&device.driver),
-        cell(&device.firmware),
-        cell(&device.board),
-        cell(&device.guid),
-        cell(device.pci.as_deref().unwrap_or_default()),
-        cell(device.numa_node.map(|node| node.to_string()).unwrap_or_default()),
         cell(addresses.join(", ")),
     ]
 }
