@@ -1,9 +1,11 @@
 """The distribution's newest stock kernel: found by apt, unpacked into the cache, not installed."""
 
 import fcntl
+import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from .common import LabError, cache_dir, find_tool, output_of
@@ -16,6 +18,9 @@ DISTRIBUTIONS = {
         ("linux-modules-{}-generic", "linux-modules-extra-{}-generic"),
     ),
 }
+SYSTEM_LISTS = "/var/lib/apt/lists"
+LISTS_DAYS = 7
+"""Security updates replace kernels within weeks; a download by older lists often fails."""
 SPECIAL_KERNELS = re.compile(r"-(cloud|rt|dbg|lowlatency|64k)\b")
 
 
@@ -59,20 +64,45 @@ def newest_first(names, pattern):
 def fetch_kernel():
     """The newest stock kernel apt offers, downloaded and unpacked on first use.
 
-    By the machine's package lists; where those are missing or out of date, by lists of our
-    own, which need no root; with neither, by what an earlier run has left in the cache.
+    By the machine's package lists while they are fresh, else by lists of our own, which need no
+    root; where nothing can be fetched, by what there is: old lists, or an earlier run's kernel.
     """
     with open(cache_dir() / "kernel.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        return first_that_works(machine_kernel, own_kernel, lambda: fetch_by([]), newest_cached)
+
+
+def first_that_works(*ways):
+    """What the first way gives that is not a LabError; the last way's error when none does."""
+    for way in ways[:-1]:
         try:
-            return fetch_by([])
+            return way()
         except LabError:
-            pass
-        try:
-            return newest_cached()
-        except LabError:
-            update_own_lists()
-            return fetch_by(own_lists())
+            continue
+    return ways[-1]()
+
+
+def machine_kernel():
+    """By the machine's package lists, if they are fresh: old ones name kernels that are gone."""
+    if not fresh(SYSTEM_LISTS):
+        raise LabError(f"the package lists in {SYSTEM_LISTS} are old")
+    return fetch_by([])
+
+
+def own_kernel():
+    """By lists in our cache, fetched anew when they are old."""
+    if not fresh(cache_dir() / "apt" / "lists"):
+        update_own_lists()
+    return fetch_by(own_lists())
+
+
+def fresh(lists, now=None):
+    """Whether a folder of package lists was brought up to date within LISTS_DAYS."""
+    try:
+        age_s = (now or time.time()) - os.stat(lists).st_mtime
+    except OSError:
+        return False
+    return age_s < LISTS_DAYS * 86400 and any(Path(lists).glob("*Packages*"))
 
 
 def fetch_by(options):
@@ -124,6 +154,8 @@ def update_own_lists():
     for folder in ("lists/partial", "archives/partial"):
         (cache_dir() / "apt" / folder).mkdir(parents=True, exist_ok=True)
     output_of(["apt-get", *own_lists(), "-q", "update"])
+    # apt leaves the folder's time alone when nothing has changed.
+    os.utime(cache_dir() / "apt" / "lists")
 
 
 def unpack(name, options, target):

@@ -51,6 +51,23 @@ class KernelChoice(unittest.TestCase):
             file.flush()
             self.assertRaisesRegex(LabError, "fedora", kernel.distribution, file.name)
 
+    def test_package_lists_are_fresh_for_some_days_and_only_with_packages(self):
+        with tempfile.TemporaryDirectory() as lists:
+            self.assertFalse(kernel.fresh(lists), "no packages in them")
+            Path(lists, "x_Packages.lz4").touch()
+            self.assertTrue(kernel.fresh(lists))
+            self.assertFalse(kernel.fresh(lists, time.time() + 8 * 86400))
+            self.assertFalse(kernel.fresh(lists + "/none"))
+
+    def test_ways_to_a_kernel_are_tried_in_order_and_the_last_error_is_told(self):
+        def broken(word):
+            def way():
+                raise LabError(word)
+            return way
+
+        self.assertEqual(kernel.first_that_works(broken("old"), lambda: "second", lambda: "third"), "second")
+        self.assertRaisesRegex(LabError, "last", kernel.first_that_works, broken("first"), broken("last"))
+
 
 class Archives(unittest.TestCase):
     def test_two_archives_in_a_row_keep_folders_before_files(self):

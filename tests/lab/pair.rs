@@ -123,7 +123,7 @@ fn every_operation_and_direction_has_a_figure() {
                 "--direction",
                 direction,
             ];
-            let rest = ["--duration", "200ms", "--repeats", "1", "--size", "1,4KiB", "--json"];
+            let rest = ["--duration", "600ms", "--repeats", "1", "--size", "1,4KiB", "--json"];
             let run = lab.run(&[&arguments[..], &rest[..]].concat());
             run.expect(0, &[]);
             let report = run.report();
