@@ -1,6 +1,7 @@
 """The distribution's newest stock kernel: found by apt, unpacked into the cache, not installed."""
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -93,7 +94,7 @@ def own_kernel():
     """By lists in our cache, fetched anew when they are old."""
     if not fresh(cache_dir() / "apt" / "lists"):
         update_own_lists()
-    return fetch_by(own_lists())
+    return fetch_by(own_lists(), cache_dir() / "apt" / "lists")
 
 
 def fresh(lists, now=None):
@@ -105,14 +106,32 @@ def fresh(lists, now=None):
     return age_s < LISTS_DAYS * 86400 and any(Path(lists).glob("*Packages*"))
 
 
-def fetch_by(options):
-    """The newest kernel by the package lists that some apt options name."""
+def fetch_by(options, lists=SYSTEM_LISTS):
+    """The newest kernel by the package lists that some apt options name.
+
+    Asking apt takes seconds, so its answer is remembered until the lists change.
+    """
+    memory = cache_dir() / "kernel.json"
+    about = [str(lists), os.stat(lists).st_mtime_ns if os.path.isdir(lists) else 0]
+    known = remembered(memory, about)
+    if known:
+        return Kernel(known)
     name, version = resolve(options)
     target = cache_dir() / "kernels" / f"{name}_{version}"
     if not target.exists():
         unpack(name, options, target)
         remove_others(target)
+    memory.write_text(json.dumps({"about": about, "kernel": str(target)}))
     return Kernel(target)
+
+
+def remembered(memory, about):
+    """The kernel that was found by the same lists and is still there, or None."""
+    try:
+        known = json.loads(memory.read_text())
+        return known["kernel"] if known["about"] == about and Path(known["kernel"]).is_dir() else None
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def newest_cached():

@@ -59,6 +59,16 @@ class KernelChoice(unittest.TestCase):
             self.assertFalse(kernel.fresh(lists, time.time() + 8 * 86400))
             self.assertFalse(kernel.fresh(lists + "/none"))
 
+    def test_a_kernel_is_remembered_for_the_same_lists_while_it_is_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            memory = Path(folder, "kernel.json")
+            self.assertIsNone(kernel.remembered(memory, ["lists", 1]))
+            memory.write_text('{"about": ["lists", 1], "kernel": "%s"}' % folder)
+            self.assertEqual(kernel.remembered(memory, ["lists", 1]), folder)
+            self.assertIsNone(kernel.remembered(memory, ["lists", 2]))
+            memory.write_text('{"about": ["lists", 1], "kernel": "%s/gone"}' % folder)
+            self.assertIsNone(kernel.remembered(memory, ["lists", 1]))
+
     def test_ways_to_a_kernel_are_tried_in_order_and_the_last_error_is_told(self):
         def broken(word):
             def way():
