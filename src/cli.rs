@@ -154,6 +154,12 @@ pub struct OutputArgs {
     /// One line
     #[arg(short, long)]
     pub quiet: bool,
+    /// One line with performance data, and Nagios' exit codes: 0 OK, 1 warning, 2 critical, 3 unknown
+    #[arg(long, conflicts_with_all = ["quiet", "explain"])]
+    pub nagios: bool,
+    /// Replace host names, users, addresses, GUIDs and serials, so that it can be handed on
+    #[arg(long)]
+    pub redact: bool,
     /// Say more about what happens (messages of remote hosts, parameters)
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
@@ -464,12 +470,36 @@ pub struct CompareArgs {
     /// Worse by so many per cent is a failure [default: 5; software devices: 25]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail: Option<f64>,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Output.
+    #[command(flatten)]
+    pub output: CompareOutputArgs,
+}
+
+/// Where a comparison goes.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub struct CompareOutputArgs {
+    /// Write as JSON; without a file: to stdout, and nothing else there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+    /// Write one HTML file, readable in any browser without network or scripts
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub html: Option<PathBuf>,
+    /// Write JUnit XML, for continuous integration
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub junit: Option<PathBuf>,
+    /// Write Markdown, for tickets and merge requests
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub markdown: Option<PathBuf>,
     /// One line
     #[arg(short, long)]
     pub quiet: bool,
+    /// One line with performance data, and Nagios' exit codes: 0 OK, 1 warning, 2 critical, 3 unknown
+    #[arg(long, conflicts_with_all = ["quiet", "explain"])]
+    pub nagios: bool,
+    /// Replace host names, users, addresses, GUIDs and serials, so that it can be handed on
+    #[arg(long)]
+    pub redact: bool,
     /// List also what is the same
     #[arg(long)]
     pub explain: bool,

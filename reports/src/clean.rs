@@ -1,5 +1,11 @@
 //! Keeping what hosts call themselves from being read as anything but text.
 
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 /// Text for XML and HTML, between tags and in quoted attributes.
 pub(crate) fn markup(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -24,6 +30,33 @@ pub(crate) fn line(text: &str) -> String {
 /// The whole of a page whose own characters are all visible ones and line ends.
 pub(crate) fn page(text: String) -> String {
     if text.chars().all(|c| visible(c) == c) { text } else { text.chars().map(visible).collect() }
+}
+
+/// A value all of whose texts can be printed on a terminal: what would act there, or break a line,
+/// is replaced. None where it cannot be rebuilt, since a figure in it is no number.
+pub(crate) fn plain<T: Serialize + DeserializeOwned + Clone>(value: &T) -> Option<Cow<'_, T>> {
+    let text = serde_json::to_string(value).ok()?;
+    // JSON writes control characters by their escape; a backslash before an n only looks so.
+    let escapes = ["\\n", "\\r", "\\t", "\\b", "\\f", "\\u00"];
+    if text.chars().all(|c| visible(c) == c) && !escapes.iter().any(|e| text.contains(e)) {
+        return Some(Cow::Borrowed(value));
+    }
+    let mut plain: Value = serde_json::from_str(&text).ok()?;
+    plain_value(&mut plain);
+    serde_json::from_value(plain).ok().map(Cow::Owned)
+}
+
+fn plain_value(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = line(text),
+        Value::Array(all) => all.iter_mut().for_each(plain_value),
+        Value::Object(all) => {
+            all.values_mut().for_each(plain_value);
+            let old = std::mem::take(all);
+            *all = old.into_iter().map(|(key, value)| (line(&key), value)).collect();
+        }
+        _ => {}
+    }
 }
 
 /// U+FFFD for control characters (of which XML allows three), for those that turn the direction

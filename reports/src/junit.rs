@@ -5,7 +5,11 @@
 //! wrongly, is an error; what nobody judged is skipped. Only what all common schemas of JUnit know
 //! is written.
 
+mod comparison;
+
 use std::fmt::Write;
+
+pub use comparison::comparison;
 
 use crate::clean::{self, markup};
 use crate::model::{Check, Measurement, NotMeasured, Report, Status};
@@ -33,9 +37,20 @@ pub fn report(report: &Report) -> String {
     suites.extend([measurements, missing, verdict]);
     suites.retain(|suite| !suite.cases.is_empty());
 
+    let run = Run { started: &report.started, properties: properties(report) };
+    document(&suites, &run)
+}
+
+/// What every suite says of the run that it belongs to.
+struct Run<'a> {
+    started: &'a str,
+    properties: Vec<(&'static str, String)>,
+}
+
+fn document(suites: &[Suite], run: &Run) -> String {
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     for (id, suite) in suites.iter().enumerate() {
-        suite.write(id, report, &mut xml);
+        suite.write(id, run, &mut xml);
     }
     xml.push_str("</testsuites>\n");
     clean::page(xml)
@@ -74,7 +89,7 @@ impl Suite {
         Suite { name, host: host.to_owned(), cases: Vec::new() }
     }
 
-    fn write(&self, id: usize, report: &Report, xml: &mut String) {
+    fn write(&self, id: usize, run: &Run, xml: &mut String) {
         let number = |of: Outcome| self.cases.iter().filter(|case| case.outcome == of).count();
         let seconds: f64 = self.cases.iter().map(|case| case.seconds).sum();
         let _ = writeln!(
@@ -84,13 +99,18 @@ impl Suite {
              time=\"{seconds:.3}\">",
             attribute(&self.name),
             attribute(&self.host),
-            timestamp(&report.started),
+            timestamp(run.started),
             self.cases.len(),
             number(Outcome::Failure),
             number(Outcome::Error),
             number(Outcome::Skipped),
         );
-        properties(report, xml);
+        xml.push_str("    <properties>\n");
+        for (name, value) in &run.properties {
+            let value = attribute(value.trim_end());
+            let _ = writeln!(xml, "      <property name=\"{name}\" value=\"{value}\"/>");
+        }
+        xml.push_str("    </properties>\n");
         for case in &self.cases {
             case.write(xml);
         }
@@ -128,20 +148,14 @@ impl Case {
     }
 }
 
-fn properties(report: &Report, xml: &mut String) {
-    xml.push_str("    <properties>\n");
-    let known = [
+fn properties(report: &Report) -> Vec<(&'static str, String)> {
+    vec![
         ("fabbench", format!("{} ({})", report.tool.version, report.tool.commit)),
         ("command", report.command.join(" ")),
         ("suite", format!("{} {}", report.suite.name, report.suite.hash)),
         ("profile", format!("{} {}", report.profile.name, report.profile.hash)),
         ("simulated", report.simulated.to_string()),
-    ];
-    for (name, value) in known {
-        let value = attribute(value.trim_end());
-        let _ = writeln!(xml, "      <property name=\"{name}\" value=\"{value}\"/>");
-    }
-    xml.push_str("    </properties>\n");
+    ]
 }
 
 fn check_case(check: &Check) -> Case {

@@ -3,6 +3,8 @@
 pub mod advice;
 #[cfg(feature = "words")]
 mod clean;
+#[cfg(feature = "words")]
+mod compared;
 pub mod comparison;
 #[cfg(feature = "csv")]
 pub mod csv;
@@ -14,8 +16,11 @@ pub mod junit;
 #[cfg(feature = "markdown")]
 pub mod markdown;
 pub mod model;
+#[cfg(feature = "text")]
+pub mod nagios;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
+pub mod redact;
 #[cfg(test)]
 mod schema;
 #[cfg(feature = "html")]

@@ -3,7 +3,11 @@
 //! Names and findings are escaped, so that none of them is read as markup, a link, a mention or a
 //! reference.
 
+mod comparison;
+
 use std::fmt::Write;
+
+pub use comparison::comparison;
 
 use crate::clean;
 use crate::model::{Measurement, Report, Status};

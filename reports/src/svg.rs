@@ -55,6 +55,37 @@ impl Bar {
     }
 }
 
+/// A change with its interval around no change.
+pub(crate) struct Interval {
+    /// What a reader who does not see it is told.
+    pub(crate) title: String,
+    /// The change at either end.
+    pub(crate) scale: f64,
+    pub(crate) value: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Interval {
+    /// The picture; nothing where a figure cannot be drawn.
+    pub(crate) fn draw(&self) -> Markup {
+        let drawable = [self.scale, self.value, self.low, self.high].iter().all(|v| v.is_finite());
+        if !drawable || self.scale <= 0.0 {
+            return html! {};
+        }
+        let x = |part: f64| number(100.0 + (part / self.scale).clamp(-1.0, 1.0) * 96.0);
+        html! {
+            svg class="bar" viewBox="0 0 200 14" preserveAspectRatio="none" role="img" aria-label=(self.title) {
+                title { (self.title) }
+                rect class="track" x="0" y="1" width="200" height="12" {}
+                line class="bound" x1="100" y1="0" x2="100" y2="14" {}
+                line class="range" x1=(x(self.low)) y1="7" x2=(x(self.high)) y2="7" {}
+                line class="dot" x1=(x(self.value)) y1="3" x2=(x(self.value)) y2="11" {}
+            }
+        }
+    }
+}
+
 /// A value and what stands at it.
 pub(crate) type Tick = (f64, String);
 

@@ -3,7 +3,9 @@
 mod builder;
 
 use fabbench_reports::model::{Measurement, Rate, Report, Status};
-use fabbench_reports::{csv, html, junit, markdown, prometheus};
+use fabbench_reports::redact::Redactor;
+use fabbench_reports::text::Options as Layout;
+use fabbench_reports::{csv, html, json, junit, markdown, nagios, prometheus, text};
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use serde_json::Value;
 
@@ -345,4 +347,105 @@ fn junit_counts_what_it_holds() {
         let wanted = report.checks.len() + report.measurements.len() + report.not_measured.len();
         assert_eq!(cases, wanted + 2);
     }
+}
+
+#[test]
+fn a_comparison_reads_as_text_in_every_form() {
+    let comparison = builder::comparison();
+    let poisoned = |text: &str| {
+        let mut poisoned = comparison.clone();
+        for figure in &mut poisoned.figures {
+            (figure.case, figure.why) = (text.to_owned(), text.to_owned());
+        }
+        for change in &mut poisoned.changes {
+            (change.object, change.before) = (text.to_owned(), text.to_owned());
+        }
+        for run in &mut poisoned.before {
+            (run.source, run.hosts) = (text.to_owned(), vec![text.to_owned()]);
+        }
+        poisoned.basis = vec![text.to_owned()];
+        poisoned
+    };
+    let plain = poisoned("x");
+    for text in HOSTILE {
+        let hostile = poisoned(text);
+        let page = html::comparison(&hostile);
+        reads_as_text(text, &page);
+        assert_eq!(elements(&page), elements(&html::comparison(&plain)), "{text:?}");
+        let xml = junit::comparison(&hostile);
+        reads_as_text(text, &xml);
+        let document = roxmltree::Document::parse(&xml).unwrap();
+        let cases = document.descendants().filter(|n| n.has_tag_name("testcase")).count();
+        assert_eq!(cases, hostile.figures.len() + 1, "{text:?}");
+        let tags = |c| constructs(&markdown::comparison(c)).0;
+        assert_eq!(tags(&hostile), tags(&plain), "{text:?}");
+    }
+}
+
+#[test]
+fn a_terminal_shows_names_and_obeys_none() {
+    let colored = Layout { color: true, ..Layout::default() };
+    let ours = text::report(&poisoned(&whole(), "x"), &colored);
+    let escapes = |page: &str| page.matches('\u{1b}').count();
+    let lines = |page: &str| page.lines().count();
+    let hostile = "\u{1b}[8m\u{1b}]0;title\u{7}\r\u{9b}2J\u{202e}x";
+    let page = text::report(&poisoned(&whole(), hostile), &colored);
+    assert_eq!(escapes(&page), escapes(&ours), "the page's own colours alone: {page:?}");
+    assert!(!page.contains(['\u{7}', '\r', '\u{9b}', '\u{202e}']), "{page:?}");
+    for (what, report) in reports() {
+        let plain = Layout { width: 1000, ..Layout::default() };
+        reads_as_text(what, &text::report(&report, &plain));
+        reads_as_text(what, &text::devices(&report.hosts, &report.checks, &plain));
+        for line in [text::report_line(&report), nagios::report(&report, nagios::State::Ok)] {
+            reads_as_text(what, &line);
+            assert_eq!(lines(&line), 1, "{line:?}");
+        }
+    }
+    let page = text::comparison(&builder::comparison(), &colored);
+    let mut forged = builder::comparison();
+    forged.figures[0].case = "x\n\nVerdict\n  PASS\u{1b}[32m".into();
+    let forged = text::comparison(&forged, &colored);
+    assert_eq!(escapes(&forged), escapes(&page));
+    assert_eq!(forged.lines().filter(|l| l.trim() == "PASS").count(), 0, "{forged}");
+}
+
+#[test]
+fn a_line_for_nagios_has_one_bar_and_labels_of_the_cases() {
+    let line = nagios::report(&builder::failing(), nagios::State::Critical);
+    let (words, data) = line.split_once(" | ").unwrap();
+    assert!(words.starts_with("FABBENCH CRITICAL - fail: node-a and node-b: "), "{line}");
+    for entry in data.split(" '") {
+        let (label, value) = entry.trim_start_matches('\'').split_once("'=").unwrap();
+        assert!(!label.is_empty() && value.starts_with(|c: char| c.is_ascii_digit()), "{entry}");
+    }
+    assert!(data.contains("B;;0") && data.contains("us "), "{data}");
+    for (what, report) in reports() {
+        let line = nagios::report(&report, nagios::State::Critical);
+        assert!(line.matches('|').count() <= 1, "{what:?}: {line}");
+    }
+}
+
+#[test]
+fn a_redacted_report_names_nobody_and_keeps_its_sense() {
+    let mut report = whole();
+    report.hosts[0].hostname = "node-a.secret.example".into();
+    report.hosts[0].devices[0].guid = "b859:9f03:00c2:a1b2".into();
+    report.command = vec!["fabbench".into(), "pair".into(), "alice@node-a,addr=10.9.8.7".into()];
+    report.checks[0].found = "node-a answers from 10.9.8.7, not node-b".into();
+    let redacted = Redactor::default().report(&report).unwrap();
+    let text = json::write(&redacted).unwrap();
+    for name in ["node-a", "node-b", "secret", "alice", "10.9.8.7", "b859", "10.77."] {
+        assert!(!text.contains(name), "{name} in {text}");
+    }
+    assert_eq!(redacted.hosts[0].name, "host-1");
+    assert_eq!(
+        redacted.checks[0].found,
+        "host-1 answers from 198.18.0.1, not host-2"
+            .replace("198.18.0.1", redacted.command[2].split('=').next_back().unwrap())
+    );
+    let shape = |r: &Report| (r.measurements.len(), r.verdict.status, r.rails.len());
+    assert_eq!(shape(&redacted), shape(&report));
+    let figures = |r: &Report| r.measurements.iter().map(|m| m.goodput_bps).collect::<Vec<_>>();
+    assert_eq!(figures(&redacted), figures(&report));
+    assert_eq!(redacted.measurements[0].data_from.split('/').next(), Some("host-1"));
 }

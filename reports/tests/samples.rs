@@ -57,6 +57,9 @@ fn samples_are_up_to_date() {
 fn a_comparison_is_up_to_date() {
     let comparison = builder::comparison();
     golden("comparison.txt", &text::comparison(&comparison, &plain(100)));
+    golden("comparison.md", &markdown::comparison(&comparison));
+    golden("comparison.html", &html::comparison(&comparison));
+    golden("comparison.junit.xml", &junit::comparison(&comparison));
     let all = Options { explain: true, ..plain(100) };
     let everything = text::comparison(&comparison, &all);
     assert!(everything.contains("same") && !everything.contains("--explain"), "{everything}");

@@ -4,38 +4,116 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fabbench_harness::compare::{Limits, compare};
+use fabbench_reports::comparison::Comparison;
 use fabbench_reports::model::{Report, Status};
-use fabbench_reports::{json, text};
+use fabbench_reports::redact::Redactor;
+use fabbench_reports::{html, json, junit, markdown, text};
 
+use super::files::{Place, is_special, refuse_directory};
 use super::run::text_options;
-use super::{CommandError, ExitCode, print_page};
-use crate::cli::{CompareArgs, OutputArgs};
+use super::{CommandError, ExitCode, nagios, print_page};
+use crate::cli::{CompareArgs, CompareOutputArgs, OutputArgs};
 
 /// Largest file that is read as a report.
 const LARGEST: u64 = 1 << 30;
 
-/// Prints the comparison. Exit 1 where something became worse beyond what is allowed, 3 where
-/// nothing could be compared.
+/// Prints the comparison and writes it in every form asked for. Exit 1 where something became worse
+/// beyond what is allowed, 3 where nothing could be compared.
 pub fn run(args: &CompareArgs) -> Result<ExitCode, CommandError> {
-    let before = reports(std::slice::from_ref(&args.before))?;
-    let after = reports(&[vec![args.after.clone()], args.more.clone()].concat())?;
+    let mut before = reports(std::slice::from_ref(&args.before))?;
+    let mut after = reports(&[vec![args.after.clone()], args.more.clone()].concat())?;
+    let targets = targets(&args.output)?;
+    if args.output.redact {
+        redact(before.iter_mut().chain(&mut after))?;
+    }
     let comparison = compare(&borrowed(&before), &borrowed(&after), &limits(args, &before, &after));
-    let page = if args.json {
-        serde_json::to_string_pretty(&comparison)
-            .map_err(|e| CommandError::incomplete(format!("write comparison: stdout: {e}")))?
-    } else if args.quiet {
-        format!("{}: {}", comparison.status, text::comparison_line(&comparison))
-    } else {
-        let output =
-            OutputArgs { explain: args.explain, color: args.color, ..OutputArgs::default() };
-        text::comparison(&comparison, &text_options(&output))
-    };
-    print_page(page.trim_end())?;
-    Ok(match comparison.status {
+    let written = targets.into_iter().try_for_each(|target| target.write(&comparison));
+    print_page(page(&comparison, &args.output)?.trim_end())?;
+    written?;
+    let code = exit_code(&comparison);
+    let nagios = args.output.nagios;
+    Ok(if nagios { ExitCode(nagios::state(comparison.status, code).code()) } else { code })
+}
+
+/// Takes the names out of all reports; the same name gets the same substitute in each.
+fn redact<'a>(reports: impl Iterator<Item = &'a mut Named>) -> Result<(), CommandError> {
+    let mut redactor = Redactor::default();
+    for (name, report) in reports {
+        *report = redactor
+            .report(report)
+            .map_err(|e| CommandError::incomplete(format!("redact report: {name}: {e}")))?;
+        *name = redactor.text(name);
+    }
+    Ok(())
+}
+
+/// 0 pass or warn, 1 fail, 3 where nothing could be compared.
+pub fn exit_code(comparison: &Comparison) -> ExitCode {
+    match comparison.status {
         Status::Fail => ExitCode::FAIL,
         Status::Incomplete => ExitCode::INCOMPLETE,
         _ => ExitCode::PASS,
-    })
+    }
+}
+
+/// What goes to stdout.
+fn page(comparison: &Comparison, args: &CompareOutputArgs) -> Result<String, CommandError> {
+    if args.json.as_deref() == Some(Path::new("-")) && !args.nagios {
+        return as_json(comparison);
+    }
+    if args.nagios {
+        let state = nagios::state(comparison.status, exit_code(comparison));
+        return Ok(fabbench_reports::nagios::comparison(comparison, state));
+    }
+    if args.quiet {
+        return Ok(format!("{}: {}", comparison.status, text::comparison_line(comparison)));
+    }
+    let output = OutputArgs { explain: args.explain, color: args.color, ..OutputArgs::default() };
+    Ok(text::comparison(comparison, &text_options(&output)))
+}
+
+fn as_json(comparison: &Comparison) -> Result<String, CommandError> {
+    let text = serde_json::to_string_pretty(comparison);
+    text.map(|text| text + "\n")
+        .map_err(|e| CommandError::incomplete(format!("write comparison: {e}")))
+}
+
+/// A form of the comparison on its way to a file.
+struct Target<'a> {
+    path: &'a Path,
+    place: Place,
+    render: fn(&Comparison) -> Result<String, CommandError>,
+}
+
+impl Target<'_> {
+    fn write(self, comparison: &Comparison) -> Result<(), CommandError> {
+        let text = (self.render)(comparison)?;
+        self.place.fill(self.path, &text)
+    }
+}
+
+/// Every file that was named, opened before anything is compared.
+fn targets(args: &CompareOutputArgs) -> Result<Vec<Target<'_>>, CommandError> {
+    type Render = fn(&Comparison) -> Result<String, CommandError>;
+    let named: [(&str, &Option<PathBuf>, Render); 4] = [
+        ("--json", &args.json, as_json),
+        ("--html", &args.html, |c| Ok(html::comparison(c))),
+        ("--junit", &args.junit, |c| Ok(junit::comparison(c))),
+        ("--markdown", &args.markdown, |c| Ok(markdown::comparison(c))),
+    ];
+    let mut targets: Vec<Target> = Vec::new();
+    for (option, path, render) in named {
+        let Some(path) = path.as_deref().filter(|path| *path != Path::new("-")) else { continue };
+        refuse_directory(option, path)?;
+        if targets.iter().any(|target| target.path == path) && !is_special(path) {
+            let path = path.display();
+            return Err(CommandError::usage(format!(
+                "{path}: named for two forms of the comparison; give each its own file"
+            )));
+        }
+        targets.push(Target { path, place: Place::open(path)?, render });
+    }
+    Ok(targets)
 }
 
 /// A report and the name of its file.
@@ -123,10 +201,7 @@ mod tests {
             more: vec![],
             warn: None,
             fail: None,
-            json: false,
-            quiet: true,
-            explain: false,
-            color: crate::cli::Color::Never,
+            output: CompareOutputArgs { quiet: true, ..CompareOutputArgs::default() },
         }
     }
 

@@ -4,7 +4,7 @@ use fabbench_harness::verdict;
 use fabbench_reports::json;
 
 use super::run::outputs::Outputs;
-use super::run::{exit_code, print, profile};
+use super::run::{exit_code, handed_on, print, profile};
 use super::{CommandError, ExitCode};
 use crate::cli::ReportArgs;
 
@@ -20,9 +20,10 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, CommandError> {
         verdict::judge(&mut report, &choice);
     }
     let outputs = Outputs::of_saved(&args.output)?;
+    let report = handed_on(report, &args.output)?;
     let json_on_stdout = outputs.json_on_stdout();
     let written = outputs.complete(&report);
     print(&report, &args.output, json_on_stdout)?;
     written?;
-    Ok(exit_code(&report, &args.output.fail_on))
+    Ok(exit_code(&report, &args.output))
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use fabbench_harness::topology::model::Topology;
 use fabbench_harness::topology::{self, Assessment, Rules, report, view};
 use fabbench_reports::model::Status;
+use fabbench_reports::text::printable;
 
 use super::run::{all_facts, install_interrupt, launch, start};
 use super::{CommandError, ExitCode, print_page};
@@ -20,7 +21,8 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode, CommandError> {
     };
     let rules = Rules { same_switch: args.require == Some(Require::SameSwitch) };
     let assessment = topology::judge(&topology, rules);
-    print_page(page(args, &name, &source, &topology, &assessment)?.trim_end())?;
+    let page = page(args, &name, &source, &topology, &assessment)?;
+    print_page(&printable(page.trim_end()))?;
     Ok(match assessment.status {
         Status::Fail | Status::Error => ExitCode::FAIL,
         Status::Unknown | Status::Incomplete => ExitCode::INCOMPLETE,

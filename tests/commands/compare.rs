@@ -50,3 +50,24 @@ fn what_is_no_report_is_refused_by_name() {
         .expect(2, &["failing.txt: not a fabbench report"]);
     run(&["compare", &good, &good, "--fail", "x"]).expect(2, &["between 0 and 100"]);
 }
+
+#[test]
+fn every_form_is_written_and_what_cannot_be_written_is_told_first() {
+    let place = tempfile::tempdir().unwrap();
+    let (before, after) = (sample("hardware-unjudged"), slowed(place.path(), 0.6));
+    let file = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let option = |form: &str| format!("--{form}={}", file(form));
+    let options = ["json", "html", "junit", "markdown"].map(option);
+    let mut typed = vec!["compare", before.as_str(), after.as_str(), "-q"];
+    typed.extend(options.iter().map(String::as_str));
+    run(&typed).expect(1, &["fail: "]);
+    let read = |form: &str| fs::read_to_string(file(form)).unwrap();
+    assert!(read("html").contains("28.99") && read("html").contains("worse"));
+    assert!(read("junit").contains("<failure type=\"fail\" message=\"worse: "));
+    assert!(read("markdown").starts_with("## fabbench compare\n\n**FAIL: "));
+    let page: serde_json::Value = serde_json::from_str(&read("json")).unwrap();
+    assert_eq!(page["schema"], "fabbench-compare/1");
+    run(&["compare", &before, &after, "--html=/nonexistent/x"]).expect(2, &["/nonexistent/x"]);
+    let twice = [option("html"), format!("--junit={}", file("html"))];
+    run(&["compare", &before, &after, &twice[0], &twice[1]]).expect(2, &["two forms"]);
+}

@@ -61,3 +61,34 @@ fn what_is_no_report_or_no_profile_is_refused() {
         assert!(text.contains(part), "{args:?}: {text}");
     }
 }
+
+#[test]
+fn nagios_gets_one_line_and_its_own_exit_codes() {
+    let line = |args: &[&str]| {
+        let output = report(args);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        (output.status.code(), text)
+    };
+    let (code, text) = line(&[&sample("soft-roce-pair.json"), "--nagios"]);
+    assert!(code == Some(0) && text.starts_with("FABBENCH OK - pass: node-a and node-b"), "{text}");
+    assert!(text.contains(" | '"), "performance data: {text}");
+    let (code, text) = line(&[&sample("failing.json"), "--nagios"]);
+    assert!(code == Some(2) && text.starts_with("FABBENCH CRITICAL - "), "{text}");
+    let (code, text) = line(&["/nonexistent.json", "--nagios"]);
+    assert!(code == Some(3) && text.starts_with("FABBENCH UNKNOWN - read report"), "{text}");
+    let (code, text) = line(&[&sample("failing.json"), "--nagios", "--no-such-flag"]);
+    assert!(code == Some(3) && text.starts_with("FABBENCH UNKNOWN - "), "{text}");
+    let strict = ["--nagios", "--fail-on", "unjudged"];
+    let (code, _) = line(&[&[sample("soft-roce-pair.json").as_str()][..], &strict].concat());
+    assert_eq!(code, Some(2));
+}
+
+#[test]
+fn a_redacted_report_can_be_handed_on() {
+    let output = report(&[&sample("failing.json"), "--redact", "--json"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.contains("node-a") && !text.contains("node-b"), "{text}");
+    assert!(text.contains("\"host-1\"") && text.contains("host-2/rxe0:1"), "{text}");
+    assert_eq!(output.status.code(), Some(1), "the verdict stays");
+}

@@ -1,7 +1,10 @@
 //! One HTML file: nothing is fetched, no script runs, and names are only ever text.
 
+mod comparison;
 mod facts;
 mod results;
+
+pub use comparison::comparison;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -20,6 +23,34 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 /// The report as a page of HTML.
 pub fn report(report: &Report) -> String {
     let view = View::new(report);
+    let title = format!("{}: {}", report.verdict.status.word(), title(report));
+    page(
+        &title,
+        html! {
+            (banner(&view))
+            (facts::diagnosis(&view))
+            (facts::not_measured(&view))
+            (facts::hosts(&view))
+            (facts::rails(&view))
+            (facts::checks(&view))
+            (facts::topology(&view))
+            (results::integrity(&view))
+            (results::bandwidth(&view))
+            (results::by_size(&view))
+            (results::latency(&view))
+            (results::message_rate(&view))
+            (results::beside_tcp(&view))
+            (results::others(&view))
+            (results::intervals(&view))
+            (facts::counters(&view))
+            (facts::method(&view))
+            (facts::provenance(&view))
+        },
+    )
+}
+
+/// A whole page under a title.
+fn page(title: &str, body: Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -28,32 +59,11 @@ pub fn report(report: &Report) -> String {
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta name="generator" content={ "fabbench " (report.tool.version) };
-                title { (report.verdict.status.word()) ": " (title(report)) }
+                meta name="generator" content="fabbench";
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
-                main {
-                    (banner(&view))
-                    (facts::diagnosis(&view))
-                    (facts::not_measured(&view))
-                    (facts::hosts(&view))
-                    (facts::rails(&view))
-                    (facts::checks(&view))
-                    (facts::topology(&view))
-                    (results::integrity(&view))
-                    (results::bandwidth(&view))
-                    (results::by_size(&view))
-                    (results::latency(&view))
-                    (results::message_rate(&view))
-                    (results::beside_tcp(&view))
-                    (results::others(&view))
-                    (results::intervals(&view))
-                    (facts::counters(&view))
-                    (facts::method(&view))
-                    (facts::provenance(&view))
-                }
-            }
+            body { main { (body) } }
         }
     };
     clean::page(page.into_string())

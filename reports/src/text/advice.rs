@@ -11,6 +11,10 @@ const BAR: usize = 30;
 
 /// The whole answer.
 pub fn advice(advice: &Advice, options: &Options) -> String {
+    super::harmless(advice, options, whole)
+}
+
+fn whole(advice: &Advice, options: &Options) -> String {
     let mut page = Page::new(options);
     inputs(advice, &mut page);
     page.title("Answer");

@@ -11,6 +11,11 @@ use crate::words::{count, host_facts, letter, mtu, noteworthy, object_of, or_unk
 ///
 /// `checks` that passed are not shown.
 pub fn devices(hosts: &[Host], checks: &[Check], options: &Options) -> String {
+    let seen = (hosts.to_vec(), checks.to_vec());
+    super::harmless(&seen, options, |(hosts, checks), options| of_hosts(hosts, checks, options))
+}
+
+fn of_hosts(hosts: &[Host], checks: &[Check], options: &Options) -> String {
     let mut page = Page::new(options);
     for host in hosts {
         page.title(&host.name);

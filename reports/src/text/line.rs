@@ -1,5 +1,6 @@
 //! Results in a single line: live progress and `--quiet`.
 
+use crate::clean;
 use crate::model::{Measurement, Report, Status};
 use crate::words::{case_name, count, figures, host_names};
 
@@ -16,7 +17,7 @@ pub fn result_line(measurement: &Measurement, hosts: &[&str]) -> String {
             line.push_str(&format!(": {}", m.reason));
         }
     }
-    line
+    clean::line(&line)
 }
 
 /// The whole report as a line without an end of line, for `--quiet`.
@@ -43,5 +44,5 @@ pub fn report_line(report: &Report) -> String {
     for reason in verdict.reasons.iter().take(explaining) {
         line.push_str(&format!("; {reason}"));
     }
-    line
+    clean::line(&line)
 }

@@ -8,11 +8,16 @@ mod layout;
 mod line;
 mod results;
 
+pub use crate::compared::summary as comparison_line;
 pub use advice::{advice, questions};
-pub use comparison::{comparison, summary as comparison_line};
+pub use comparison::comparison;
 pub use hosts::devices;
 pub use line::{report_line, result_line};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::clean;
 use crate::model::Report;
 use crate::view::View;
 use layout::Page;
@@ -36,6 +41,27 @@ impl Default for Options {
 
 /// The whole report.
 pub fn report(report: &Report, options: &Options) -> String {
+    harmless(report, options, whole)
+}
+
+/// Text of others on its way to a terminal: what would act there is replaced, ends of lines stay.
+pub fn printable(text: &str) -> String {
+    clean::page(text.to_owned())
+}
+
+/// Renders a value in which no name acts on the terminal; the colours are the page's own.
+fn harmless<T: Serialize + DeserializeOwned + Clone>(
+    value: &T,
+    options: &Options,
+    render: impl Fn(&T, &Options) -> String,
+) -> String {
+    match clean::plain(value) {
+        Some(plain) => render(&plain, options),
+        None => clean::page(render(value, &Options { color: false, ..*options })),
+    }
+}
+
+fn whole(report: &Report, options: &Options) -> String {
     let view = View::new(report);
     let mut page = Page::new(options);
     hosts::heading(&view, &mut page);

@@ -25,9 +25,11 @@ use fabbench_reports::model::{
     Check, Host, HostTopology, Measurement, Named, NotMeasured, Report, SCHEMA, Status, Tool,
     Verdict,
 };
+use fabbench_reports::nagios::State;
+use fabbench_reports::redact::Redactor;
 use fabbench_reports::text;
 
-use super::{CommandError, ExitCode, print_page};
+use super::{CommandError, ExitCode, nagios, print_page};
 use crate::cli::{Color, DeviceArgs, FailOn, JudgeArgs, LaunchArgs, OutputArgs};
 use crate::session::protocol::{CaseId, Prepare, Role};
 use crate::session::token;
@@ -95,8 +97,12 @@ pub fn launch(args: &LaunchArgs, verbose: u8) -> Result<Launch, CommandError> {
     if let Some(warning) = args.token_file.as_deref().and_then(token::exposed) {
         eprintln!("warning: {warning}");
     }
-    Launch::from_args(args, verbose > 0, Arc::new(|line: &str| eprintln!("{line}")))
-        .map_err(CommandError::usage)
+    Launch::from_args(
+        args,
+        verbose > 0,
+        Arc::new(|line: &str| eprintln!("{}", text::printable(line))),
+    )
+    .map_err(CommandError::usage)
 }
 
 /// Starts the agents; the failures of all hosts in one message.
@@ -318,7 +324,7 @@ impl<'a> Campaign<'a> {
         };
         let plan = (request.plan)(&scene)?;
         let cases = plan.groups.iter().map(|group| group.cases.len()).sum();
-        let silent = request.output.quiet;
+        let silent = request.output.quiet || request.output.nagios;
         let estimate = Duration::from_secs_f64(plan.estimated_seconds.clamp(0.0, 1e6));
         let mut progress = Progress::new(cases, estimate, silent);
         let mut not_measured = Vec::new();
@@ -464,7 +470,7 @@ impl<'a> Campaign<'a> {
         checks.extend(topology.iter().flat_map(topology::report::checks));
         let session = self.session;
         for line in session.close() {
-            eprintln!("fabbench: {line}");
+            eprintln!("fabbench: {}", text::printable(&line));
         }
         let mut report = Report {
             schema: SCHEMA.into(),
@@ -489,6 +495,7 @@ impl<'a> Campaign<'a> {
         };
         verdict::judge(&mut report, &self.judging.choice);
         let output = self.request.output;
+        let report = handed_on(report, output)?;
         let json_on_stdout = self.outputs.json_on_stdout();
         let written = self.outputs.complete(&report);
         print(&report, output, json_on_stdout)?;
@@ -496,7 +503,7 @@ impl<'a> Campaign<'a> {
         if interrupted {
             return Ok(ExitCode::INTERRUPTED);
         }
-        Ok(exit_code(&report, &output.fail_on))
+        Ok(exit_code(&report, output))
     }
 }
 
@@ -522,13 +529,34 @@ fn unjudged() -> Verdict {
     }
 }
 
-/// Exit code of a judged report.
-pub fn exit_code(report: &Report, fail_on: &[FailOn]) -> ExitCode {
+/// The report as it may be shown: without names where that was asked for.
+pub fn handed_on(report: Report, output: &OutputArgs) -> Result<Report, CommandError> {
+    if !output.redact {
+        return Ok(report);
+    }
+    Redactor::default()
+        .report(&report)
+        .map_err(|e| CommandError::incomplete(format!("redact report: {e}")))
+}
+
+/// Exit code of a judged report, as people or as Nagios read it.
+pub fn exit_code(report: &Report, output: &OutputArgs) -> ExitCode {
+    if output.nagios {
+        return ExitCode(nagios_state(report, output).code());
+    }
+    plain_exit_code(report, output)
+}
+
+fn plain_exit_code(report: &Report, output: &OutputArgs) -> ExitCode {
     let fail_on = verdict::FailOn {
-        warn: fail_on.contains(&FailOn::Warn),
-        unjudged: fail_on.contains(&FailOn::Unjudged),
+        warn: output.fail_on.contains(&FailOn::Warn),
+        unjudged: output.fail_on.contains(&FailOn::Unjudged),
     };
     ExitCode(verdict::exit_code(report, fail_on))
+}
+
+fn nagios_state(report: &Report, output: &OutputArgs) -> State {
+    nagios::state(report.verdict.status, plain_exit_code(report, output))
 }
 
 /// Says which hosts, which rails and for how long.
@@ -614,7 +642,9 @@ impl Preparer for Tickets<'_> {
 
 /// Prints what a person, or a script with bare `--json`, reads on stdout.
 pub fn print(report: &Report, output: &OutputArgs, json: bool) -> Result<(), CommandError> {
-    let text = if json {
+    let text = if output.nagios {
+        fabbench_reports::nagios::report(report, nagios_state(report, output))
+    } else if json {
         fabbench_reports::json::write(report)
             .map_err(|e| CommandError::incomplete(format!("write report: stdout: {e}")))?
     } else if output.quiet {

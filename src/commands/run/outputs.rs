@@ -1,17 +1,17 @@
 //! Where results go: checked before the run, written as they come, completed at the end.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use fabbench_reports::model::{Measurement, Report};
 use fabbench_reports::text::{self, Options};
 use fabbench_reports::{csv, html, junit, markdown, prometheus};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
 use crate::cli::OutputArgs;
 use crate::commands::CommandError;
+use crate::commands::files::{Place, is_special, refuse_directory, unwritable};
 
 /// Open targets of one run.
 pub struct Outputs {
@@ -25,15 +25,6 @@ struct Target {
     path: PathBuf,
     form: Form,
     place: Place,
-}
-
-/// Where a target is written.
-enum Place {
-    /// Beside its path; it appears there when it is complete.
-    Beside(NamedTempFile),
-    /// Straight into what is there and is no regular file (a pipe, a terminal, /dev/null): to put
-    /// a file in its place would destroy it.
-    Into(File),
 }
 
 /// What a target holds.
@@ -132,6 +123,10 @@ impl Outputs {
 
     fn open(args: &OutputArgs, journalled: bool) -> Result<Outputs, CommandError> {
         let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
+        if json_on_stdout && args.nagios {
+            let message = "--nagios and bare --json both want stdout: use --json=FILE";
+            return Err(CommandError::usage(message.into()));
+        }
         let mut wanted: Vec<(PathBuf, Form)> = Vec::new();
         for (option, path, form) in named(args) {
             let Some(path) = path else { continue };
@@ -146,7 +141,8 @@ impl Outputs {
         if let Some(dir) = &args.out {
             fs::create_dir_all(dir).map_err(|e| unwritable("create directory", dir, &e))?;
             wanted.extend(Form::ALL.map(|form| (dir.join(form.file_name()), form)));
-            journal = Some((dir.join("journal.jsonl"), true));
+            // The journal names what a redacted report does not.
+            journal = Some((dir.join("journal.jsonl"), !args.redact));
         }
         refuse_twins(&wanted)?;
         let files = wanted
@@ -203,34 +199,8 @@ impl Target {
     /// Renders, writes, renames.
     fn write(self, report: &Report) -> Result<(), CommandError> {
         let text = self.form.render(report)?;
-        let written = match self.place {
-            Place::Into(mut file) => file.write_all(text.as_bytes()),
-            Place::Beside(file) => complete(file, &self.path, &text),
-        };
-        written.map_err(|e| {
-            let (path, cause) = (self.path.display(), cause(&e));
-            CommandError::incomplete(format!("write report: {path}: {cause}"))
-        })
+        self.place.fill(&self.path, &text)
     }
-}
-
-impl Place {
-    /// Opens what is needed so that writing to `path` later can only fail for lack of room.
-    fn open(path: &Path) -> Result<Place, CommandError> {
-        if !is_special(path) {
-            return temporary(path).map(Place::Beside);
-        }
-        let file = OpenOptions::new().write(true).open(path);
-        file.map(Place::Into).map_err(|e| unwritable("open report", path, &e))
-    }
-}
-
-/// Writes all of `text`, then lets the file appear at `path`; a symbolic link there stays one.
-fn complete(mut file: NamedTempFile, path: &Path, text: &str) -> io::Result<()> {
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(real(path))?;
-    Ok(())
 }
 
 impl Journal {
@@ -261,53 +231,11 @@ impl Journal {
     }
 }
 
-/// A temporary file beside `path`, readable like a file that the user's own shell makes.
-fn temporary(path: &Path) -> Result<NamedTempFile, CommandError> {
-    use std::os::unix::fs::PermissionsExt;
-    let path = &real(path);
-    let dir = match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => dir,
-        _ => Path::new("."),
-    };
-    tempfile::Builder::new()
-        .prefix(".fabbench-")
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(dir)
-        .map_err(|e| unwritable("create report", path, &e))
-}
-
-/// Whether something is there that is neither a regular file nor a directory.
-fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
-}
-
-/// What a symbolic link leads to, where something is there; else the path itself.
-fn real(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
-}
-
-/// An error without the temporary name that it happened to, which the crate tempfile appends.
-fn cause(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" at path ").next().unwrap_or_default().to_owned()
-}
-
 /// `path` with something added to its name.
 fn sibling(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(suffix);
     PathBuf::from(name)
-}
-
-/// A directory cannot become a report.
-fn refuse_directory(option: &str, path: &Path) -> Result<(), CommandError> {
-    if path.is_dir() {
-        return Err(CommandError::usage(format!(
-            "{option}={}: is a directory; name a file, or use --out for a directory",
-            path.display()
-        )));
-    }
-    Ok(())
 }
 
 /// Two forms under one name: the second would replace the first.
@@ -324,15 +252,6 @@ fn refuse_twins(wanted: &[(PathBuf, Form)]) -> Result<(), CommandError> {
         }
     }
     Ok(())
-}
-
-/// Told before the run.
-fn unwritable(operation: &str, path: &Path, error: &io::Error) -> CommandError {
-    CommandError::usage(format!(
-        "{operation}: {}: {}; nothing was measured: choose a path that can be written",
-        path.display(),
-        cause(error)
-    ))
 }
 
 #[cfg(test)]

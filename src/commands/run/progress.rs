@@ -5,6 +5,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use fabbench_reports::text::printable;
+
 /// Progress of a run.
 pub struct Progress {
     live: bool,
@@ -41,7 +43,7 @@ impl Progress {
             let left = self.estimate.saturating_sub(self.began.elapsed()).as_secs();
             let line = format!("[{}/{}] {what}, about {left} s left", self.finished, self.total);
             let width = terminal_width();
-            let line: String = line.chars().take(width.saturating_sub(1)).collect();
+            let line: String = printable(&line).chars().take(width.saturating_sub(1)).collect();
             eprint!("\r\x1b[2K{line}");
             let _ = std::io::stderr().flush();
             self.shown = true;
@@ -71,7 +73,7 @@ impl Progress {
     /// Clears the live line and prints `text` above the next.
     fn print_line(&mut self, text: &str) {
         self.clear();
-        eprintln!("{text}");
+        eprintln!("{}", printable(text));
     }
 }
 
