@@ -1,0 +1,1 @@
+"""fabbench beside other tools in the Soft-RoCE lab: what `ci/bench-peers` runs."""
