@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
+use fabbench::engine::collective::{DataType, Reduction, kernels};
 use fabbench::engine::ping_pong::Rally;
 use fabbench::engine::stream::{Flow, Pump, run_alone};
 use fabbench::engine::verify::Pattern;
@@ -119,6 +120,44 @@ fn latency(bencher: Bencher) {
 #[divan::bench(counters = [ItemsCount::new(1u64)])]
 fn clock_reading() -> u64 {
     Clock.now()
+}
+
+/// Payload that is reduced a second, beside [`copy`] of as many bytes: a sum reads two vectors and
+/// writes one, a copy reads one and writes one, so two thirds of it are the bound out of cache.
+#[divan::bench(args = [4096, 65_536, 1 << 20, 64 << 20], types = [Plain, Narrow, Half])]
+fn sum<K: Kind>(bencher: Bencher, len: usize) {
+    let (mut work, received) = (vec![1; len], vec![2; len]);
+    bencher.counter(BytesCount::new(len)).bench_local(|| {
+        kernels::accumulate(K::KIND, Reduction::Sum, black_box(&mut work), black_box(&received));
+    });
+}
+
+#[divan::bench(args = [4096, 65_536, 1 << 20, 64 << 20])]
+fn copy(bencher: Bencher, len: usize) {
+    let (mut work, received) = (vec![1_u8; len], vec![2_u8; len]);
+    bencher.counter(BytesCount::new(len)).bench_local(|| {
+        black_box(&mut work).copy_from_slice(black_box(&received));
+    });
+}
+
+/// An element type as a type.
+trait Kind {
+    const KIND: DataType;
+}
+
+struct Plain;
+impl Kind for Plain {
+    const KIND: DataType = DataType::F32;
+}
+
+struct Narrow;
+impl Kind for Narrow {
+    const KIND: DataType = DataType::Bf16;
+}
+
+struct Half;
+impl Kind for Half {
+    const KIND: DataType = DataType::F16;
 }
 
 #[divan::bench(args = [64, 65_536])]

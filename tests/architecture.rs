@@ -90,11 +90,13 @@ fn only_commands_render() {
 #[test]
 fn unsafe_code_has_few_homes() {
     let words = ["unsafe {", "unsafe fn", "unsafe impl"];
+    // A function compiled for vector instructions is called there, once the CPU was asked for them.
+    let but = ["collective/kernels.rs"];
     for room in ["src/commands", "src/session", "src/agent", "src/engine", "src/measure"] {
         shut(
             room,
             &words,
-            &[],
+            &but,
             "unsafe code lives in src/transport, src/memory and src/host alone",
         );
     }

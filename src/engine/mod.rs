@@ -3,6 +3,7 @@
 //! An engine runs one repeat of one end of a case: it agrees on a start with the engine at the
 //! other end ([`Peer`]), moves messages through a transport, and returns plain data.
 
+pub mod collective;
 pub mod local;
 pub mod ping_pong;
 pub mod round_trip;

@@ -134,6 +134,12 @@ pub trait Bytes {
 
     /// As [`Stream::idle`]; `writing` when there is something left to write.
     fn idle(&mut self, empty: u32, writing: bool) -> Result<bool>;
+
+    /// As [`Bytes::idle`], but only what moves on these lanes matters.
+    fn idle_on(&mut self, empty: u32, reading: &[usize], writing: &[usize]) -> Result<bool> {
+        let _ = reading;
+        self.idle(empty, !writing.is_empty())
+    }
 }
 
 /// A range of a buffer in bytes.

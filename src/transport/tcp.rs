@@ -224,6 +224,25 @@ impl Bytes for TcpLanes {
         }
         self.wait(|_| writing)
     }
+
+    fn idle_on(&mut self, empty: u32, reading: &[usize], writing: &[usize]) -> Result<bool> {
+        if self.spins(empty) {
+            return Ok(false);
+        }
+        let interest = |lane: &usize| {
+            let of =
+                |list: &[usize], flag| if list.contains(lane) { flag } else { PollFlags::empty() };
+            of(reading, PollFlags::IN) | of(writing, PollFlags::OUT)
+        };
+        let mut descriptors: Vec<_> = (0..self.lanes.len())
+            .filter(|lane| !interest(lane).is_empty())
+            .map(|lane| PollFd::from_borrowed_fd(self.lanes[lane].socket.as_fd(), interest(&lane)))
+            .collect();
+        match poll(&mut descriptors, Some(&LONGEST_WAIT)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
+            Err(error) => Err(io_failure("poll", &self.object, &error.into())),
+        }
+    }
 }
 
 /// Writes without waiting; 0 when the socket is full.
