@@ -49,6 +49,8 @@ fn flow(collects: bool) -> Flow {
         interval_ns: 100_000_000,
         depth: 128,
         in_flight: None,
+        post_list: fabbench::engine::stream::POST_LIST,
+        iterations: None,
     }
 }
 

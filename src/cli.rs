@@ -1,12 +1,14 @@
 //! What was typed. No meaning yet: commands and the plan give it one.
 
 pub mod advise;
+pub mod case;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use advise::AdviseArgs;
+pub use case::CaseArgs;
 
 /// Is this cluster's network as fast as its hardware allows?
 #[derive(Debug, Parser)]
@@ -25,9 +27,11 @@ pub enum Command {
     /// Acceptance run between two hosts: every rail, both directions, next to TCP
     Pair(PairArgs),
     /// Latency between two hosts, one case with every knob
-    Lat(CaseArgs),
+    Lat(Box<CaseArgs>),
     /// Bandwidth between two hosts, one case with every knob
-    Bw(CaseArgs),
+    Bw(Box<CaseArgs>),
+    /// Small messages per second between two hosts, in total and of each queue pair
+    Rate(Box<CaseArgs>),
     /// What can be tested: devices, ports, rates, GIDs
     Devices(DevicesArgs),
     /// Is this job bound by the network, now and at the target; does RDMA pay
@@ -142,8 +146,8 @@ pub struct OutputArgs {
     /// Write Markdown, for tickets and merge requests
     #[arg(long, value_name = "FILE", require_equals = true)]
     pub markdown: Option<PathBuf>,
-    /// Write CSV, a row a measurement
-    #[arg(long, value_name = "FILE", require_equals = true)]
+    /// Write CSV, a row a measurement; without a file: to stdout, and nothing else there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub csv: Option<PathBuf>,
     /// Write metrics for node_exporter's textfile collector (name it *.prom)
     #[arg(long, value_name = "FILE", require_equals = true)]
@@ -166,6 +170,9 @@ pub struct OutputArgs {
     /// Add method and parameters to the text
     #[arg(long)]
     pub explain: bool,
+    /// Draw the distribution of each latency into the text
+    #[arg(long)]
+    pub histogram: bool,
     /// Colour
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
@@ -261,66 +268,6 @@ pub enum DirectionArg {
     BA,
     /// Both at once
     Both,
-}
-
-/// `fabbench lat`, `fabbench bw`
-#[derive(Debug, Args)]
-pub struct CaseArgs {
-    /// First host: [user@]host[,addr=DATA_ADDRESS], local, or tcp://host:port
-    pub a: String,
-    /// Second host
-    pub b: String,
-    /// Transport
-    #[arg(long, value_enum, default_value_t = TransportArg::Rc, value_name = "T")]
-    pub transport: TransportArg,
-    /// Operation; TCP has one of its own
-    #[arg(long, value_enum, default_value_t = OpArg::Write)]
-    pub op: OpArg,
-    /// Message sizes, e.g. 8 or 64KiB,1MiB [default: 8 for lat, 64KiB for bw]
-    #[arg(long, value_delimiter = ',', value_name = "SIZE", allow_negative_numbers = true)]
-    pub size: Vec<String>,
-    /// Whose payload moves
-    #[arg(long, value_enum, default_value_t = DirectionArg::AB, value_name = "WAY")]
-    pub direction: DirectionArg,
-    /// Queue pairs (sockets on TCP)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub qps: Option<u32>,
-    /// Threads on each side
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub threads: Option<u32>,
-    /// Sends outstanding per QP
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32768))]
-    pub tx_depth: Option<u32>,
-    /// Receives posted per QP
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32768))]
-    pub rx_depth: Option<u32>,
-    /// Payload carried in the work request up to this size; 0 for never [default: as granted]
-    #[arg(long, value_name = "BYTES")]
-    pub inline: Option<u32>,
-    /// Ask for a completion every N sends
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=16384))]
-    pub signal_every: Option<u32>,
-    /// Repeats
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 3)]
-    pub repeats: u32,
-    /// Measured window of each repeat
-    #[arg(long, value_name = "T", value_parser = duration, default_value = "1s")]
-    pub duration: std::time::Duration,
-    /// Warm-up before each repeat
-    #[arg(long, value_name = "T", value_parser = humantime::parse_duration, default_value = "300ms")]
-    pub warmup: std::time::Duration,
-    /// Hosts.
-    #[command(flatten)]
-    pub launch: LaunchArgs,
-    /// Devices.
-    #[command(flatten)]
-    pub devices: DeviceArgs,
-    /// Judging.
-    #[command(flatten)]
-    pub judge: JudgeArgs,
-    /// Output.
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 /// `fabbench devices`

@@ -35,6 +35,8 @@ fn flow(window_ns: u64) -> Flow {
         interval_ns: window_ns / 4,
         depth: 64,
         in_flight: Some(100),
+        post_list: fabbench::engine::stream::POST_LIST,
+        iterations: None,
     }
 }
 

@@ -40,7 +40,7 @@ noexec) PATH="$place/noexec:$PATH" ;;
 future) printf '\000\002fabbench agent stream\003\n'; printf '\000\000\000\064%s' \
   '{"Hello":{"protocol":99,"version":"9.9.9","x":"yz"}}'; exec cat >/dev/null ;;
 older) printf '\000\002fabbench agent stream\003\n'; printf '\000\000\000\063%s' \
-  '{"Hello":{"protocol":1,"version":"0.0.1","x":"yz"}}'; exec cat >/dev/null ;;
+  '{"Hello":{"protocol":2,"version":"0.0.1","x":"yz"}}'; exec cat >/dev/null ;;
 esac
 exec sh -c "$command"
 "#;
@@ -215,7 +215,7 @@ fn what_keeps_an_agent_from_starting_is_named_with_the_next_step() {
     assert!(text.contains("not found in PATH") && text.contains("--push"), "{text}");
     let text = place.refusal("future", &launch);
     assert!(text.contains("fabbench 9.9.9 speaks protocol 99"), "{text}");
-    assert!(text.contains("speaks protocol 1: install the same version"), "{text}");
+    assert!(text.contains("speaks protocol 2: install the same version"), "{text}");
     let text = place.refusal("chatty", &launch);
     assert!(text.contains("more than 1 MiB") && text.contains("restricted shell"), "{text}");
     launch.patience = Duration::from_millis(300);

@@ -115,6 +115,19 @@ pub struct Knobs {
     pub rounds: Option<u64>,
     /// Integrity: bytes to verify in each direction.
     pub volume_bytes: u64,
+    /// What only a single case sets.
+    #[serde(default)]
+    pub tuning: Tuning,
+}
+
+/// Knobs that no suite sets; by default each is as suites have it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tuning {
+    /// Bandwidth and message rate: ends a repeat after so many messages per QP, if before its time.
+    pub iterations: Option<u64>,
+    /// Most messages started by one call; none for as many as there is room for, up to 32.
+    pub post_list: Option<u32>,
 }
 
 /// Longest interval of a series.

@@ -1,4 +1,4 @@
-//! Sizes in bytes as people write them: `8`, `64KiB`, `1MiB`.
+//! Sizes in bytes as people write them: `8`, `64KiB`, `2..8MiB`, `around-mtu`.
 
 use crate::plan::{Op, Transport};
 
@@ -11,6 +11,12 @@ pub enum SizeError {
     /// Not a number with a known unit.
     #[error("{0:?} is no size: write bytes as 8, 64KiB, 1MiB or 1GiB")]
     Unreadable(String),
+    /// From a larger to a smaller one.
+    #[error("{0} runs backwards: write the smaller size first")]
+    Backwards(String),
+    /// The path MTU is asked for where there is none.
+    #[error("{AROUND_MTU}: {0}: give the sizes themselves")]
+    NoMtu(&'static str),
     /// More than [`MAX_SIZE`].
     #[error("{0} is too large: at most 1GiB")]
     TooLarge(String),
@@ -49,9 +55,78 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     if bytes > MAX_SIZE { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// Reads sizes separated by commas.
-pub fn parse_sizes(text: &str) -> Result<Vec<u64>, SizeError> {
-    text.split(',').map(parse_size).collect()
+/// The word for MTU − 1, MTU and MTU + 1.
+pub const AROUND_MTU: &str = "around-mtu";
+
+/// Sizes as asked for; some may depend on a path that is not chosen yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SizeList(Vec<Wanted>);
+
+/// One entry of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Bytes(u64),
+    AroundMtu,
+}
+
+impl SizeList {
+    /// Reads sizes separated by commas: single ones, ranges (`2..8MiB`: both ends and every power
+    /// of two between them) and [`AROUND_MTU`].
+    ///
+    /// # Errors
+    /// What is no size, too large, or runs backwards.
+    pub fn parse(text: &str) -> Result<SizeList, SizeError> {
+        let mut list = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            match part.split_once("..") {
+                _ if part == AROUND_MTU => list.push(Wanted::AroundMtu),
+                Some((from, to)) => {
+                    let sizes = doubling(part, parse_size(from)?, parse_size(to)?)?;
+                    list.extend(sizes.into_iter().map(Wanted::Bytes));
+                }
+                None => list.push(Wanted::Bytes(parse_size(part)?)),
+            }
+        }
+        Ok(SizeList(list))
+    }
+
+    /// The sizes that depend on nothing.
+    pub fn fixed(&self) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().filter_map(|wanted| match wanted {
+            Wanted::Bytes(bytes) => Some(*bytes),
+            Wanted::AroundMtu => None,
+        })
+    }
+
+    /// Whether the path MTU decides.
+    pub fn needs_mtu(&self) -> bool {
+        self.0.contains(&Wanted::AroundMtu)
+    }
+
+    /// All sizes in the order asked for, each once; `mtu` is that of the path, in bytes.
+    pub fn resolve(&self, mtu: u32) -> Vec<u64> {
+        let mtu = u64::from(mtu);
+        let all = self.0.iter().flat_map(|wanted| match wanted {
+            Wanted::Bytes(bytes) => vec![*bytes],
+            Wanted::AroundMtu => vec![mtu.saturating_sub(1), mtu, mtu + 1],
+        });
+        let mut seen = std::collections::BTreeSet::new();
+        all.filter(|size| seen.insert(*size)).collect()
+    }
+}
+
+/// Both ends and every power of two between them.
+fn doubling(text: &str, from: u64, to: u64) -> Result<Vec<u64>, SizeError> {
+    if from > to {
+        return Err(SizeError::Backwards(text.to_owned()));
+    }
+    let powers = (0..=MAX_SIZE.ilog2()).map(|shift| 1 << shift);
+    let between = powers.filter(|power| from < *power && *power < to);
+    let mut sizes: Vec<u64> = std::iter::once(from).chain(between).collect();
+    if to > from {
+        sizes.push(to);
+    }
+    Ok(sizes)
 }
 
 /// A size as people read it: in the largest binary unit that divides it, else in bytes.
@@ -107,7 +182,22 @@ mod tests {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
             assert_eq!(size_text(bytes), printed);
         }
-        assert_eq!(parse_sizes("8,64KiB"), Ok(vec![8, 65_536]));
+    }
+
+    #[test]
+    fn lists_hold_sizes_ranges_and_what_the_path_decides() {
+        let sizes = |text: &str| SizeList::parse(text).unwrap().resolve(1024);
+        assert_eq!(sizes("8, 64KiB"), [8, 65_536]);
+        assert_eq!(sizes("2..16"), [2, 4, 8, 16]);
+        assert_eq!(sizes("3..20,8"), [3, 4, 8, 16, 20]);
+        assert_eq!(sizes("0..2"), [0, 1, 2]);
+        assert_eq!(sizes("8..8"), [8]);
+        assert_eq!(sizes("2..8MiB").len(), 23);
+        assert_eq!(sizes("around-mtu,1024"), [1023, 1024, 1025]);
+        let list = SizeList::parse("64,around-mtu").unwrap();
+        assert!(list.needs_mtu() && !SizeList::parse("64").unwrap().needs_mtu());
+        assert_eq!(list.fixed().collect::<Vec<_>>(), [64]);
+        assert_eq!(list.resolve(4096), [64, 4095, 4096, 4097]);
     }
 
     #[test]
@@ -118,7 +208,11 @@ mod tests {
         for text in ["2GiB", "1073741825", "99999999999999999999", "18446744073709551615G"] {
             assert!(matches!(parse_size(text), Err(SizeError::TooLarge(_))), "{text}");
         }
-        assert!(parse_sizes("8,,16").is_err());
+        for text in ["8,,16", "8..", "..8", "8...16", "2..8..16", "around mtu", "2-8"] {
+            assert!(SizeList::parse(text).is_err(), "{text:?}");
+        }
+        let backwards = SizeList::parse("8MiB..2").unwrap_err().to_string();
+        assert_eq!(backwards, "8MiB..2 runs backwards: write the smaller size first");
     }
 
     #[test]

@@ -77,11 +77,17 @@ pub struct RailTraits {
     pub tcp: bool,
     /// Largest message in bytes; none when unknown.
     pub max_message_bytes: Option<u64>,
+    /// Path MTU in bytes; 0 when unknown.
+    pub mtu: u32,
 }
 
 impl From<&PairRail> for RailTraits {
     fn from(rail: &PairRail) -> Self {
-        RailTraits { tcp: rail.has_tcp(), max_message_bytes: rail.max_message_bytes() }
+        RailTraits {
+            tcp: rail.has_tcp(),
+            max_message_bytes: rail.max_message_bytes(),
+            mtu: rail.mtu.bytes,
+        }
     }
 }
 
@@ -184,7 +190,7 @@ impl Suite {
     /// How long the suite takes at most on `rails` rails that also carry TCP (0: TCP alone, over
     /// the route to the peer), in seconds by estimate.
     pub fn estimated_seconds(&self, rails: usize) -> f64 {
-        let rail = RailTraits { tcp: true, max_message_bytes: None };
+        let rail = RailTraits { tcp: true, max_message_bytes: None, mtu: 0 };
         let scene = Scene { rails: vec![rail; rails], tcp_streams: 1 };
         self.plan(&scene, &Overrides::default()).map_or(0.0, |plan| plan.estimated_seconds)
     }

@@ -419,6 +419,13 @@ pub struct Measurement {
     /// Messages per second over the repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages_per_s: Option<Rate>,
+    /// Messages per second of each queue pair (socket on TCP) over all repeats, by the sender's
+    /// count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub qp_messages_per_s: Vec<f64>,
+    /// Rate of the slowest queue pair as a part of the fastest one's; 1 is even.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fairness: Option<f64>,
     /// Latency over all repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Latency>,
@@ -579,6 +586,9 @@ pub struct Repeat {
     /// Longest time without a completion inside the window.
     #[serde(default)]
     pub longest_gap_ns: u64,
+    /// Messages that each queue pair finished inside the window, by the sender's count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub qp_messages: Vec<u64>,
     /// Latency of this repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Latency>,

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use crate::agent::{CaseContext, CaseRunner};
 use crate::engine::ping_pong::Timing;
-use crate::engine::stream::Flow;
+use crate::engine::stream::{Flow, POST_LIST};
 use crate::engine::{End, Ran, StageCell, stall_limit, verify};
 use crate::measure::clock::Clock;
 use crate::session::peer::{Dialer, Listener, PeerLink};
 use crate::session::protocol::{IntegrityResult, Prepare, Role, SideResult, ToCoordinator};
 use crate::transport::{Failure, FailureKind, Operation, Result, Stream};
-use fabbench_harness::plan::{Op, Transport};
+use fabbench_harness::plan::{Op, Test, Transport};
 
 /// How long the two ends may take to find each other.
 const CONNECT: Duration = Duration::from_secs(20);
@@ -204,6 +204,7 @@ impl CaseEnd<'_> {
         in_flight: Option<u64>,
     ) -> Result<()> {
         let flow = self.flow(depth, in_flight);
+        self.side.effective.insert("post_list".into(), flow.post_list.into());
         self.repeats(object, self.prepare.knobs.repeats, |end, repeat| {
             let on_thread = |_: usize| ();
             crate::engine::stream::repeat(end, endpoints, link, &Clock, &flow, repeat, &on_thread)
@@ -272,7 +273,17 @@ impl CaseEnd<'_> {
             interval_ns: knobs.interval_ns,
             depth,
             in_flight,
+            post_list: self.post_list(),
+            iterations: knobs.tuning.iterations,
         }
+    }
+
+    /// Most messages started by one call. A rate of messages over sockets means one call each.
+    fn post_list(&self) -> u32 {
+        let by_number =
+            self.prepare.transport == Transport::Tcp && self.prepare.test == Test::MessageRate;
+        let default = if by_number { 1 } else { POST_LIST };
+        self.prepare.knobs.tuning.post_list.unwrap_or(default).max(1)
     }
 
     /// Lanes of each thread's endpoint: all of them, spread evenly.

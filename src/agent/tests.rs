@@ -131,6 +131,7 @@ fn prepare(case: u32, name: &str) -> Prepare {
             repeats: 1,
             rounds: None,
             volume_bytes: 0,
+            tuning: Default::default(),
         },
         port: None,
         addresses: Vec::new(),

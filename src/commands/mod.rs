@@ -10,6 +10,7 @@ pub mod files;
 pub mod lat;
 pub mod nagios;
 pub mod pair;
+pub mod rate;
 pub mod report;
 pub mod run;
 pub mod softroce;
@@ -66,6 +67,7 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Pair(args) => pair::run(args),
         Command::Lat(args) => lat::run(args),
         Command::Bw(args) => bw::run(args),
+        Command::Rate(args) => rate::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Devices(args) => devices::run(args),
         Command::Advise(args) => advise::run(args),

@@ -21,9 +21,9 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, CommandError> {
     }
     let outputs = Outputs::of_saved(&args.output)?;
     let report = handed_on(report, &args.output)?;
-    let json_on_stdout = outputs.json_on_stdout();
+    let alone = outputs.alone_on_stdout();
     let written = outputs.complete(&report);
-    print(&report, &args.output, json_on_stdout)?;
+    print(&report, &args.output, alone)?;
     written?;
     Ok(exit_code(&report, &args.output))
 }

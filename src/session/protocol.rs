@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::transport::Failure;
 
 /// Version of this protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Number of a case within a session.
 pub type CaseId = u32;
@@ -212,10 +212,29 @@ pub struct SideRepeat {
     pub received_series: Vec<u64>,
     /// Longest time without a completion or an arrival inside the window, ns.
     pub longest_gap_ns: u64,
+    /// Messages that each lane finished inside the window (sender), in the order of lanes.
+    #[serde(default)]
+    pub lane_messages: Vec<u64>,
+    /// What a window that ended by number holds; none of one that ended by time.
+    #[serde(default)]
+    pub counted: Option<Counted>,
     /// Latency: HdrHistogram V2, base64, ns, of what the measurement divides to (half RTT or RTT).
     pub histogram: Option<String>,
     /// Latency, exact: samples, min, max in ns.
     pub exact: Option<ExactLatency>,
+}
+
+/// What a window that ended by number holds, from its begin to the last message of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Messages finished.
+    pub sent: u64,
+    /// Time for that, ns.
+    pub sent_ns: u64,
+    /// Messages arrived.
+    pub received: u64,
+    /// Time for that, ns.
+    pub received_ns: u64,
 }
 
 /// Exact moments of a latency repeat.

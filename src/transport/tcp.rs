@@ -372,6 +372,8 @@ mod tests {
             interval_ns: 25 * MS,
             depth: 16,
             in_flight: None,
+            post_list: stream::POST_LIST,
+            iterations: None,
         };
         let run = |lanes, end: &End, mut peer: LocalPeer| {
             stream::repeat(end, &mut [lanes], &mut peer, &Clock, &flow, 0, &|_| {}).unwrap()

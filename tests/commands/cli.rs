@@ -2,11 +2,12 @@
 
 use crate::support::{fabbench, finish, run};
 
-const COMMANDS: [&[&str]; 12] = [
+const COMMANDS: [&[&str]; 13] = [
     &[],
     &["pair"],
     &["lat"],
     &["bw"],
+    &["rate"],
     &["devices"],
     &["softroce"],
     &["softroce", "up"],

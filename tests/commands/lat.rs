@@ -51,6 +51,16 @@ fn the_text_says_what_was_halved() {
 }
 
 #[test]
+fn the_distribution_is_drawn_and_rounds_are_counted() {
+    let _alone = alone();
+    let flags = ["lat", "local", "local", "--transport", "tcp", "--warmup", "20ms"];
+    let rounds = ["--iterations", "300", "--repeats", "2", "--histogram"];
+    let ran = run(&[&flags[..], &rounds].concat());
+    let words = ["Distribution: latency 8 B TCP request/response A→B", "█", "600 samples; the time"];
+    ran.expect(0, &words);
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_what_would() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--direction", "both"], &["a round trip goes both ways already; give a-b or b-a"]),

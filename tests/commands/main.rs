@@ -9,6 +9,7 @@ mod devices;
 mod lat;
 mod output;
 mod pair;
+mod rate;
 mod report;
 mod softroce;
 mod support;

@@ -57,6 +57,7 @@ fn case(id: &str, test: Test, op: Op, direction: Direction) -> Case {
         repeats: 2,
         rounds: None,
         volume_bytes: 0,
+        tuning: Default::default(),
     };
     let size_bytes = if test == Test::Latency { 8 } else { 16_384 };
     let (id, transport, rail) = (id.to_owned(), Transport::Tcp, None);

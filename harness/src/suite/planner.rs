@@ -169,6 +169,7 @@ fn case(step: &Step, point: &Point, rail: Option<usize>) -> Case {
             repeats: step.repeats,
             rounds: step.rounds,
             volume_bytes: step.volume,
+            tuning: Default::default(),
         },
     }
 }

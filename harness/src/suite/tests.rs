@@ -3,7 +3,7 @@ use crate::fixtures;
 use crate::plan::Case;
 
 fn scene(rails: usize) -> Scene {
-    Scene { rails: vec![RailTraits { tcp: true, max_message_bytes: None }; rails], tcp_streams: 2 }
+    Scene { rails: vec![RailTraits { tcp: true, max_message_bytes: None, mtu: 0 }; rails], tcp_streams: 2 }
 }
 
 fn planned(suite: &str, rails: usize) -> Plan {
@@ -189,7 +189,7 @@ fn senseless_overrides_are_refused() {
 #[test]
 fn a_size_above_the_ports_limit_is_refused() {
     let suite = Suite::built_in("standard").unwrap();
-    let rail = RailTraits { tcp: false, max_message_bytes: Some(65_536) };
+    let rail = RailTraits { tcp: false, max_message_bytes: Some(65_536), mtu: 0 };
     let scene = Scene { rails: vec![rail], tcp_streams: 1 };
     let error = suite.plan(&scene, &Overrides::default()).unwrap_err().to_string();
     assert!(

@@ -222,6 +222,9 @@ fn repeat(r: &crate::model::Repeat) -> String {
         parts.push(format!("{} messages sent, {} received", r.messages_sent, r.messages_received));
     }
     parts.push(format!("skew {}", Time(r.skew_ns as f64)));
+    if r.qp_messages.len() > 1 {
+        parts.push(format!("by QP {:?}", r.qp_messages));
+    }
     if r.longest_gap_ns > 0 {
         parts.push(format!("longest gap {}", Time(r.longest_gap_ns as f64)));
     }

@@ -123,6 +123,16 @@ impl Page {
         self.painted(text, color_of(status).bold())
     }
 
+    /// Columns of the page.
+    pub(super) fn room(&self) -> usize {
+        self.width
+    }
+
+    /// A line that was laid out already.
+    pub(super) fn drawn(&mut self, line: &str) {
+        self.line(line);
+    }
+
     fn bold(&self, text: &str) -> String {
         self.painted(text, Style::new().bold())
     }

@@ -3,6 +3,7 @@
 mod advice;
 mod comparison;
 mod ending;
+mod histogram;
 mod hosts;
 mod layout;
 mod line;
@@ -31,11 +32,13 @@ pub struct Options {
     pub color: bool,
     /// Adds every parameter, path, counter and repeat.
     pub explain: bool,
+    /// Draws the distribution of each latency.
+    pub histogram: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { width: 80, color: false, explain: false }
+        Options { width: 80, color: false, explain: false, histogram: false }
     }
 }
 
@@ -70,6 +73,9 @@ fn whole(report: &Report, options: &Options) -> String {
     hosts::topology(&view, &mut page);
     results::integrity(&view, &mut page);
     results::latency(&view, &mut page);
+    if options.histogram {
+        histogram::draw(&view, &mut page);
+    }
     results::bandwidth(&view, &mut page);
     results::together(&view, &mut page);
     results::message_rate(&view, &mut page);

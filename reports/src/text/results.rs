@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::layout::{Column, Page, Table};
 use super::result_line;
 use crate::model::{Latency, Measurement, Status};
-use crate::units::{BitRate, MessageRate, Share, Size, Time, range};
+use crate::units::{BitRate, Share, Size, Time, range};
 use crate::view::{Beside, View};
 use crate::words::{arrow, half_trip, host_of, judged, label, median, repeat_p50s, trip};
 
@@ -88,10 +88,12 @@ pub(super) fn message_rate(view: &View, page: &mut Page) {
         Column::key("op"),
         Column::key("size"),
         Column::key("direction"),
-        Column::number("median"),
+        Column::number("Mmsg/s"),
         Column::number("min–max"),
         Column::number("min window"),
         Column::number("QPs"),
+        Column::number("per QP"),
+        Column::number("fairness"),
         Column::word("verdict"),
     ]);
     for m in &all {
@@ -101,15 +103,46 @@ pub(super) fn message_rate(view: &View, page: &mut Page) {
             label(m),
             Size(m.size_bytes).to_string(),
             view.direction(m),
-            rate.map_or("n/a".into(), |r| MessageRate(r.median).to_string()),
-            rate.map_or("n/a".into(), |r| range(MessageRate(r.min), MessageRate(r.max))),
-            rate.map_or("n/a".into(), |r| MessageRate(r.min_window).to_string()),
+            rate.map_or("n/a".into(), |r| millions(r.median)),
+            rate.map_or("n/a".into(), |r| format!("{}–{}", millions(r.min), millions(r.max))),
+            rate.map_or("n/a".into(), |r| millions(r.min_window)),
             m.method.qps.to_string(),
+            per_qp(m),
+            m.fairness.map_or(String::new(), |share| Share(share).to_string()),
             page.status(judged(m.status)),
         ]);
     }
     page.table(table);
+    if all.iter().any(|m| m.fairness.is_some()) {
+        page.paragraph(
+            "all rates in Mmsg/s; fairness: the slowest QP's rate as a part of the fastest one's",
+        );
+    }
+    accounting(view, &all, page);
     notes(view, &all, page);
+}
+
+/// A rate in millions per second, for a column that names the unit.
+fn millions(per_s: f64) -> String {
+    let value = per_s / 1e6;
+    let decimals = match value {
+        large if large >= 99.95 => 1,
+        middle if middle >= 0.9995 => 2,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// From the slowest queue pair to the fastest.
+fn per_qp(m: &Measurement) -> String {
+    let mut rates = m.qp_messages_per_s.clone();
+    rates.sort_by(f64::total_cmp);
+    match (rates.first(), rates.last()) {
+        (Some(&slowest), Some(&fastest)) => {
+            format!("{}–{}", millions(slowest), millions(fastest))
+        }
+        _ => String::new(),
+    }
 }
 
 pub(super) fn tcp(view: &View, page: &mut Page) {

@@ -169,6 +169,8 @@ pub fn hardware_unjudged() -> Report {
         size_bytes: 8,
         messages_per_s: Some(rate(197.3e6, 0.01)),
         goodput_bps: None,
+        qp_messages_per_s: vec![99.6e6, 97.7e6],
+        fairness: Some(97.7 / 99.6),
         ..net.bandwidth(0, false, 12.6e9)
     });
     all.push(net.tcp_stream(0, false, 92.4e9));

@@ -16,7 +16,8 @@ impl CaseEnd<'_> {
     /// Runs the case between two sockets or more; retransmitted segments are counted around it.
     pub(super) fn over_sockets(&mut self, mut door: Door, link: &mut PeerLink) -> Result<()> {
         let test = self.prepare.test;
-        let lanes = if test == Test::Bandwidth { self.lanes_by_thread() } else { vec![1] };
+        let stream = matches!(test, Test::Bandwidth | Test::MessageRate);
+        let lanes = if stream { self.lanes_by_thread() } else { vec![1] };
         let cpus = crate::host::calls::allowed_cpus().len();
         let polling = if test == Test::Latency { Polling::for_cpus(cpus) } else { Polling::Events };
         let count = u32::try_from(lanes.iter().sum::<usize>()).unwrap_or(u32::MAX);

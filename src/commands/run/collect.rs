@@ -163,6 +163,13 @@ fn requested(case: &Case) -> BTreeMap<String, Value> {
     if let Some(rounds) = k.rounds {
         map.insert("rounds".into(), json!(rounds));
     }
+    let tuning = serde_json::to_value(&k.tuning).unwrap_or_default();
+    for (name, value) in tuning.as_object().into_iter().flatten() {
+        let unset = value.is_null() || *value == Value::Bool(false);
+        if !unset && !value.as_array().is_some_and(Vec::is_empty) {
+            map.insert(name.clone(), value.clone());
+        }
+    }
     if case.test == Test::Integrity {
         map.insert("volume_bytes".into(), json!(k.volume_bytes));
     }
@@ -266,22 +273,24 @@ fn bandwidth(
         let Some(sent) = outcome.sides[sender].repeats.get(r) else { break };
         let shift = clock_shift(outcome, to, r);
         let window = common.get(r).copied().flatten().map(|w| w.shifted_back(shift));
-        let rates = rates_inside(
-            &received.received_series,
-            received,
-            outcome.case.knobs.interval_ns,
-            window,
-        );
+        let interval_ns = outcome.case.knobs.interval_ns;
+        // A window that ends by number is each end's own: nothing is cut off it.
+        let window = window.filter(|_| received.counted.is_none());
+        let rates = rates_inside(&received.received_series, received, interval_ns, window);
         let per_s = mean_rate(&rates, received);
         measurement.repeats.push(Repeat {
             sent_bps: (!read).then(|| sent_bps(sent, bits)),
             received_bps: Some(per_s * bits),
             messages_sent: sent.messages_sent,
             messages_received: received.messages_received,
-            window_ns: rates.len() as u64 * outcome.case.knobs.interval_ns,
+            window_ns: match received.counted {
+                Some(counted) => counted.received_ns,
+                None => rates.len() as u64 * interval_ns,
+            },
             skew_ns: skew(outcome, r),
             intervals_bps: rates.iter().map(|n| n * bits).collect(),
             longest_gap_ns: received.longest_gap_ns,
+            qp_messages: sent.lane_messages.clone(),
             ..Repeat::default()
         });
         message_rates.push(per_s);
@@ -291,11 +300,32 @@ fn bandwidth(
     measurement.messages_lost = measurement.repeats.iter().map(lost).sum();
     measurement.messages_per_s = summary::rate(&message_rates, interval_rates);
     measurement.goodput_bps = measurement.messages_per_s.map(|rate| scaled(rate, bits));
+    measurement.qp_messages_per_s = qp_rates(&outcome.sides[sender].repeats);
+    measurement.fairness = fairness(&measurement.qp_messages_per_s);
     measurement
+}
+
+/// Messages per second of each queue pair over all repeats, by the sender's count.
+fn qp_rates(repeats: &[SideRepeat]) -> Vec<f64> {
+    let mut messages = Vec::new();
+    repeats.iter().for_each(|repeat| summary::add_series(&mut messages, &repeat.lane_messages));
+    let window_ns = |r: &SideRepeat| r.counted.map_or(r.window_ns, |counted| counted.sent_ns);
+    let window_ns = repeats.iter().map(window_ns).sum();
+    messages.iter().map(|&n| summary::per_second(n, 1.0, window_ns)).collect()
+}
+
+/// The slowest over the fastest; none of fewer than two, or where nothing moved.
+fn fairness(rates: &[f64]) -> Option<f64> {
+    let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let fastest = rates.iter().copied().fold(0.0, f64::max);
+    (rates.len() > 1 && fastest > 0.0).then(|| slowest / fastest)
 }
 
 /// Rate by the sender's count; none of READ, whose payload the responder's adapter sends unseen.
 fn sent_bps(sent: &SideRepeat, bits: f64) -> f64 {
+    if let Some(counted) = &sent.counted {
+        return summary::per_second(counted.sent, bits, counted.sent_ns);
+    }
     summary::per_second(sent.sent_series.iter().sum(), bits, sent.window_ns)
 }
 
@@ -322,6 +352,9 @@ fn rates_inside(
 /// Mean of the intervals chosen; over the window's real length where all of them are, since a window
 /// begins and ends at the first turn of the loop after its edges.
 fn mean_rate(rates: &[f64], received: &SideRepeat) -> f64 {
+    if let Some(counted) = &received.counted {
+        return summary::per_second(counted.received, 1.0, counted.received_ns);
+    }
     if rates.len() == received.received_series.len() {
         return summary::per_second(received.received_series.iter().sum(), 1.0, received.window_ns);
     }
@@ -380,7 +413,7 @@ mod tests {
     use fabbench_harness::plan::{Knobs, Transport};
 
     use super::*;
-    use crate::session::protocol::IntegrityResult;
+    use crate::session::protocol::{Counted, IntegrityResult};
 
     const MS: u64 = 1_000_000;
 
@@ -399,6 +432,7 @@ mod tests {
             repeats: 1,
             rounds: None,
             volume_bytes: 4096,
+            tuning: Default::default(),
         };
         let (id, transport) = ("case".into(), Transport::Rc);
         Case { id, test, transport, op, size_bytes: 1000, direction, rail: None, knobs }
@@ -455,6 +489,30 @@ mod tests {
         assert_eq!(repeat.sent_bps, Some(800_000.0));
         assert_eq!(found.goodput_bps.map(|rate| rate.min_window), Some(560_000.0));
         assert_eq!((&*found.data_from, &*found.data_to), ("a/x:1", "b/x:1"));
+    }
+
+    #[test]
+    fn a_window_that_ended_by_number_has_its_own_length() {
+        let case = case(Test::MessageRate, Op::Write, Direction::AToB);
+        let (mut a, mut b) = (side(1000, &[10; 4], &[]), side(1000, &[], &[10; 2]));
+        a.repeats[0].counted = Some(Counted { sent: 60, sent_ns: 150 * MS, ..Counted::default() });
+        a.repeats[0].lane_messages = vec![20, 40];
+        let received = Counted { received: 60, received_ns: 200 * MS, ..Counted::default() };
+        b.repeats[0].counted = Some(received);
+        let found = one(&outcome(&case, [a, b]));
+        assert_eq!(found.messages_per_s.map(|rate| rate.median), Some(300.0));
+        assert_eq!(found.repeats[0].window_ns, 200 * MS);
+        assert_eq!(found.repeats[0].sent_bps, Some(400.0 * 8000.0));
+        assert_eq!(found.repeats[0].qp_messages, [20, 40]);
+        assert_eq!((found.qp_messages_per_s[0].round(), found.fairness), (133.0, Some(0.5)));
+    }
+
+    #[test]
+    fn fairness_needs_two_and_something_that_moved() {
+        assert_eq!(fairness(&[5.0]), None);
+        assert_eq!(fairness(&[0.0, 0.0]), None);
+        assert_eq!(fairness(&[0.0, 2.0]), Some(0.0));
+        assert_eq!(fairness(&[]), None);
     }
 
     #[test]

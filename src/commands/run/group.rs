@@ -488,6 +488,7 @@ mod tests {
             repeats: 2,
             rounds: None,
             volume_bytes: 0,
+            tuning: Default::default(),
         };
         let (id, test, transport) = ("c".into(), Test::Bandwidth, Transport::Tcp);
         Case { id, test, transport, op: Op::Stream, size_bytes: 8, direction, rail: None, knobs }

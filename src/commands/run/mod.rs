@@ -36,7 +36,7 @@ use crate::session::token;
 use crate::session::{HostFailure, HostSpec, Interrupt, Launch, Session, parse_hosts};
 use collect::CaseOutcome;
 use group::{CaseEnd, Preparer};
-use outputs::Outputs;
+use outputs::{Form, Outputs};
 use paths::Paths;
 use progress::Progress;
 
@@ -496,9 +496,9 @@ impl<'a> Campaign<'a> {
         verdict::judge(&mut report, &self.judging.choice);
         let output = self.request.output;
         let report = handed_on(report, output)?;
-        let json_on_stdout = self.outputs.json_on_stdout();
+        let alone = self.outputs.alone_on_stdout();
         let written = self.outputs.complete(&report);
-        print(&report, output, json_on_stdout)?;
+        print(&report, output, alone)?;
         written?;
         if interrupted {
             return Ok(ExitCode::INTERRUPTED);
@@ -640,17 +640,19 @@ impl Preparer for Tickets<'_> {
     }
 }
 
-/// Prints what a person, or a script with bare `--json`, reads on stdout.
-pub fn print(report: &Report, output: &OutputArgs, json: bool) -> Result<(), CommandError> {
-    let text = if output.nagios {
-        fabbench_reports::nagios::report(report, nagios_state(report, output))
-    } else if json {
-        fabbench_reports::json::write(report)
-            .map_err(|e| CommandError::incomplete(format!("write report: stdout: {e}")))?
-    } else if output.quiet {
-        text::report_line(report)
-    } else {
-        text::report(report, &text_options(output))
+/// Prints what a person, or a script with bare `--json` or `--csv`, reads on stdout.
+pub fn print(
+    report: &Report,
+    output: &OutputArgs,
+    alone: Option<Form>,
+) -> Result<(), CommandError> {
+    let text = match alone {
+        _ if output.nagios => {
+            fabbench_reports::nagios::report(report, nagios_state(report, output))
+        }
+        Some(form) => form.render(report)?,
+        None if output.quiet => text::report_line(report),
+        None => text::report(report, &text_options(output)),
     };
     print_page(&text)
 }
@@ -665,7 +667,7 @@ pub fn text_options(output: &OutputArgs) -> text::Options {
         Color::Auto => terminal && !no_color,
     };
     let width = if terminal { progress::terminal_width() } else { 100 };
-    text::Options { width, color, explain: output.explain }
+    text::Options { width, color, explain: output.explain, histogram: output.histogram }
 }
 
 /// Transports wanted, from those typed: none typed means all.

@@ -16,7 +16,7 @@ use crate::commands::files::{Place, is_special, refuse_directory, unwritable};
 /// Open targets of one run.
 pub struct Outputs {
     files: Vec<Target>,
-    json_on_stdout: bool,
+    alone: Option<Form>,
     journal: Option<Journal>,
 }
 
@@ -29,13 +29,20 @@ struct Target {
 
 /// What a target holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub enum Form {
+    /// Machine-readable, all there is.
     Json,
+    /// As on a terminal, with every parameter.
     Text,
+    /// For a browser.
     Html,
+    /// For tickets.
     Markdown,
+    /// A row a measurement.
     Csv,
+    /// For continuous integration.
     Junit,
+    /// For a textfile collector.
     Prometheus,
 }
 
@@ -64,7 +71,8 @@ impl Form {
         }
     }
 
-    fn render(self, report: &Report) -> Result<String, CommandError> {
+    /// The report in this form.
+    pub fn render(self, report: &Report) -> Result<String, CommandError> {
         Ok(match self {
             Form::Json => fabbench_reports::json::write(report)
                 .map_err(|e| CommandError::incomplete(format!("write report: {e}")))?,
@@ -122,15 +130,27 @@ impl Outputs {
     }
 
     fn open(args: &OutputArgs, journalled: bool) -> Result<Outputs, CommandError> {
-        let json_on_stdout = args.json.as_deref() == Some(Path::new("-"));
-        if json_on_stdout && args.nagios {
-            let message = "--nagios and bare --json both want stdout: use --json=FILE";
-            return Err(CommandError::usage(message.into()));
+        let bare = |path: Option<&PathBuf>| path.is_some_and(|path| path == Path::new("-"));
+        let (json, csv) = (bare(args.json.as_ref()), bare(args.csv.as_ref()));
+        let alone = match (json, csv) {
+            (true, true) => {
+                let text = "--json and --csv: only one of them goes to stdout; name a file for \
+                            the other, as --csv=FILE";
+                return Err(CommandError::usage(text.into()));
+            }
+            (true, false) => Some(Form::Json),
+            (false, true) => Some(Form::Csv),
+            (false, false) => None,
+        };
+        if let Some(form) = alone.filter(|_| args.nagios) {
+            let option = if form == Form::Json { "--json" } else { "--csv" };
+            let message = format!("--nagios and bare {option} both want stdout: use {option}=FILE");
+            return Err(CommandError::usage(message));
         }
         let mut wanted: Vec<(PathBuf, Form)> = Vec::new();
         for (option, path, form) in named(args) {
             let Some(path) = path else { continue };
-            if form == Form::Json && json_on_stdout {
+            if alone == Some(form) {
                 continue;
             }
             refuse_directory(option, path)?;
@@ -151,12 +171,12 @@ impl Outputs {
             .collect::<Result<_, CommandError>>()?;
         let journal = journal.filter(|_| journalled);
         let journal = journal.map(|(path, keep)| Journal::create(path, keep)).transpose()?;
-        Ok(Outputs { files, json_on_stdout, journal })
+        Ok(Outputs { files, alone, journal })
     }
 
-    /// True when stdout must hold the JSON report and nothing else.
-    pub fn json_on_stdout(&self) -> bool {
-        self.json_on_stdout
+    /// The form that stdout must hold and nothing else.
+    pub fn alone_on_stdout(&self) -> Option<Form> {
+        self.alone
     }
 
     /// Appends a measurement to the journal. A full disk is told once and does not end the run.

@@ -269,6 +269,7 @@ mod tests {
                 repeats: 1,
                 rounds: None,
                 volume_bytes: 0,
+                tuning: Default::default(),
             },
         }
     }

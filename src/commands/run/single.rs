@@ -1,7 +1,11 @@
-//! `lat` and `bw`: one case with every knob, on every rail alone.
+//! `lat`, `bw` and `rate`: one case with every knob, on every rail alone.
 
-use fabbench_harness::plan::{Case, Direction, Group, Knobs, Op, Test, Transport, in_intervals};
-use fabbench_harness::size::{check_size, parse_sizes, size_text};
+use std::time::Duration;
+
+use fabbench_harness::plan::{
+    Case, Direction, Group, Knobs, Op, Test, Transport, Tuning, in_intervals,
+};
+use fabbench_harness::size::{SizeError, SizeList, check_size, size_text};
 use fabbench_harness::suite::{Plan, Scene};
 use fabbench_reports::model::Named;
 
@@ -27,6 +31,15 @@ pub fn measure(test: Test, name: &str, args: &CaseArgs) -> Result<ExitCode, Comm
     })
 }
 
+/// Window where nothing is said.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Longest window of a repeat that ends by number, where nothing is said.
+const LONGEST_BY_NUMBER: Duration = Duration::from_secs(60);
+
+/// Queue pairs of a rate of messages where nothing is said: one keeps no adapter busy.
+const RATE_QPS: u32 = 4;
+
 /// The cases of one command.
 struct Cases<'a> {
     args: &'a CaseArgs,
@@ -34,7 +47,7 @@ struct Cases<'a> {
     transport: Transport,
     op: Op,
     direction: Direction,
-    sizes: Vec<u64>,
+    sizes: SizeList,
 }
 
 impl<'a> Cases<'a> {
@@ -63,13 +76,17 @@ impl<'a> Cases<'a> {
         }
         let typed = match (args.size.is_empty(), test) {
             (false, _) => args.size.join(","),
-            (true, Test::Latency) => "8".into(),
+            (true, Test::Latency | Test::MessageRate) => "8".into(),
             (true, _) => "64KiB".into(),
         };
         let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
-        let sizes = parse_sizes(&typed).map_err(|e| usage(&e))?;
-        for &size in &sizes {
+        let sizes = SizeList::parse(&typed).map_err(|e| usage(&e))?;
+        for size in sizes.fixed() {
             check_size(size, transport, op, None).map_err(|e| usage(&e))?;
+        }
+        if sizes.needs_mtu() && transport == Transport::Tcp {
+            let why = SizeError::NoMtu("sockets carry a stream of bytes, which has no path MTU");
+            return Err(usage(&why));
         }
         let cases = Cases { args, test, transport, op, direction, sizes };
         cases.check_threads()?;
@@ -95,10 +112,18 @@ impl<'a> Cases<'a> {
 
     fn qps(&self) -> u32 {
         let default = match (self.test, self.transport) {
-            (Test::Latency, _) | (_, Transport::Tcp) => 1,
+            (Test::Latency, _) => 1,
+            (Test::MessageRate, _) => RATE_QPS.max(self.threads()),
+            (_, Transport::Tcp) => 1,
             _ => 2.max(self.args.threads.unwrap_or(1)),
         };
         self.args.qps.unwrap_or(default)
+    }
+
+    /// Measured window of each repeat, at most.
+    fn window(&self) -> Duration {
+        let unsaid = if self.args.iterations.is_some() { LONGEST_BY_NUMBER } else { WINDOW };
+        self.args.duration.unwrap_or(unsaid)
     }
 
     fn threads(&self) -> u32 {
@@ -118,14 +143,15 @@ impl<'a> Cases<'a> {
         let mut groups = Vec::new();
         for rail in rails {
             let most = rail.and_then(|r| scene.rails[r].max_message_bytes);
-            for &size in &self.sizes {
+            let mtu = rail.map_or(0, |r| scene.rails[r].mtu);
+            for size in self.sizes.resolve(mtu) {
                 check_size(size, self.transport, self.op, most)
                     .map_err(|e| CommandError::usage(e.to_string()))?;
                 groups.push(self.group(rail, size));
             }
         }
         let each =
-            (self.args.duration + self.args.warmup).as_secs_f64() * f64::from(self.args.repeats);
+            (self.window() + self.args.warmup).as_secs_f64() * f64::from(self.args.repeats);
         let estimated_seconds = groups.len() as f64 * (each + 0.5);
         Ok(Plan { groups, estimated_seconds, notes: Vec::new() })
     }
@@ -133,6 +159,7 @@ impl<'a> Cases<'a> {
     /// The case of this size on this rail.
     fn group(&self, rail: Option<usize>, size_bytes: u64) -> Group {
         let (test, transport) = (word(&self.test), word(&self.transport));
+        let title = test.replace('_', " ");
         let (op, way) = (word(&self.op), word(&self.direction));
         let place = rail.map_or("route".into(), |r| format!("rail{r}"));
         let case = Case {
@@ -145,13 +172,14 @@ impl<'a> Cases<'a> {
             rail,
             knobs: self.knobs(),
         };
-        Group { title: format!("{test} {} {op} {place}", size_text(size_bytes)), cases: vec![case] }
+        Group { title: format!("{title} {} {op} {place}", size_text(size_bytes)), cases: vec![case] }
     }
 
     /// Knobs as typed, the rest by default.
     fn knobs(&self) -> Knobs {
         let args = self.args;
-        let (window_ns, interval_ns) = in_intervals(args.duration.as_nanos() as u64);
+        let (window_ns, interval_ns) = in_intervals(self.window().as_nanos() as u64);
+        let by_rounds = self.test == Test::Latency;
         let tx_depth = args.tx_depth.unwrap_or(128);
         Knobs {
             qps: self.qps(),
@@ -164,8 +192,12 @@ impl<'a> Cases<'a> {
             window_ns,
             interval_ns,
             repeats: args.repeats,
-            rounds: None,
+            rounds: args.iterations.filter(|_| by_rounds),
             volume_bytes: 0,
+            tuning: Tuning {
+                iterations: args.iterations.filter(|_| !by_rounds),
+                post_list: args.post_list,
+            },
         }
     }
 }

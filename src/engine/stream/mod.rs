@@ -47,7 +47,15 @@ pub struct Flow {
     pub depth: u32,
     /// Messages that may be on their way over all lanes of all endpoints; none for no limit.
     pub in_flight: Option<u64>,
+    /// Most messages started by one call.
+    pub post_list: u32,
+    /// Ends the window after so many messages of each lane, if before its time; what is counted
+    /// until then is in [`SideRepeat::counted`].
+    pub iterations: Option<u64>,
 }
+
+/// Most messages started by one call where nobody asks for less.
+pub const POST_LIST: u32 = 32;
 
 impl Flow {
     /// Whole intervals of the window.
@@ -299,6 +307,19 @@ fn add_part(sum: &mut SideRepeat, part: &worker::Part, flow: &Flow) {
         add_series(&mut sum.received_series, &part.arrived_series);
     }
     sum.longest_gap_ns = sum.longest_gap_ns.max(part.longest_gap_ns);
+    if flow.starts {
+        sum.lane_messages.extend(&part.lanes);
+    }
+    if let Some(part) = &part.counted {
+        let sum = sum.counted.get_or_insert_default();
+        sum.sent += part.sent;
+        sum.sent_ns = sum.sent_ns.max(part.sent_ns);
+        sum.received += part.received;
+        sum.received_ns = sum.received_ns.max(part.received_ns);
+        if flow.fetches {
+            (sum.received, sum.received_ns) = (sum.sent, sum.sent_ns);
+        }
+    }
 }
 
 fn panicked(end: &End) -> Failure {
@@ -330,6 +351,8 @@ mod tests {
             interval_ns: 25 * MS,
             depth: 16,
             in_flight: None,
+            post_list: POST_LIST,
+            iterations: None,
         }
     }
 
@@ -411,6 +434,62 @@ mod tests {
         assert_eq!(a.messages_sent, a.messages_received);
         assert!(a.sent_series.is_empty() && a.received_series.iter().sum::<u64>() > 0);
         assert_eq!((b.messages_sent, b.messages_received), (0, 0));
+    }
+
+    #[test]
+    fn a_window_may_end_by_number() {
+        let long = |starts, collects| Flow {
+            iterations: Some(1_000),
+            window_ns: 60_000 * MS,
+            ..flow(starts, collects)
+        };
+        let shape = Shape { lanes: 2, signal_every: 7, ..Shape::default() };
+        let [a, b] = run_pairs(1, shape, STALL, [long(true, false), long(false, true)])
+            .map(|ran| ran.unwrap().repeat);
+        assert_eq!(a.lane_messages, [1_000, 1_000]);
+        assert_eq!(a.messages_sent, b.messages_received);
+        let (sent, received) = (a.counted.unwrap(), b.counted.unwrap());
+        assert_eq!(sent.sent, 2_000);
+        assert!(sent.sent_ns > 0 && sent.sent_ns < 60_000 * MS, "{sent:?}");
+        assert!(received.received_ns > 0 && received.received >= 1_900, "{received:?}");
+        let [a, b] = run_pairs(2, shape, STALL, [long(true, true); 2]).map(|r| r.unwrap().repeat);
+        assert_eq!((a.lane_messages.len(), a.counted.unwrap().sent), (4, 4_000));
+        assert_eq!(b.messages_sent, a.messages_received);
+        assert!(a.counted.unwrap().received > 0 && b.counted.unwrap().received > 0);
+    }
+
+    #[test]
+    fn what_is_fetched_by_number_has_arrived_by_number() {
+        let one = Flow { iterations: Some(500), window_ns: 60_000 * MS, ..flow(true, false) };
+        let asks = Flow { fetches: true, ..one };
+        let shape = Shape { must_drain: false, ..Shape::default() };
+        let answers = Flow { starts: false, ..one };
+        let [a, b] = run_pairs(1, shape, STALL, [asks, answers]).map(|ran| ran.unwrap().repeat);
+        let counted = a.counted.unwrap();
+        assert_eq!((counted.sent, counted.received), (500, 500));
+        assert_eq!((b.messages_sent, b.messages_received), (0, 0));
+    }
+
+    #[test]
+    fn a_number_that_is_not_reached_ends_with_the_window() {
+        let much = |starts, collects| Flow { iterations: Some(1 << 40), ..flow(starts, collects) };
+        let [a, b] = run_pairs(1, Shape::default(), STALL, [much(true, false), much(false, true)])
+            .map(|ran| ran.unwrap().repeat);
+        assert!(a.counted.unwrap().sent_ns <= 110 * MS, "{:?}", a.counted);
+        assert_eq!(a.messages_sent, b.messages_received);
+        assert!(b.counted.unwrap().received > 0);
+    }
+
+    #[test]
+    fn the_lanes_of_a_window_are_told_apart() {
+        let shape = Shape { lanes: 3, ..Shape::default() };
+        let [a, b] = run_pairs(2, shape, STALL, [flow(true, false), flow(false, true)])
+            .map(|ran| ran.unwrap().repeat);
+        assert_eq!(a.lane_messages.len(), 6);
+        let in_window: u64 = a.sent_series.iter().sum();
+        let by_lane: u64 = a.lane_messages.iter().sum();
+        assert!(by_lane > 0 && by_lane.abs_diff(in_window) < in_window / 2 + 100);
+        assert!(b.lane_messages.is_empty() && a.counted.is_none());
     }
 
     #[test]

@@ -10,10 +10,8 @@ use crate::engine::{End, Stage};
 use crate::measure::clock::{Time, wait_until};
 use crate::measure::cpu;
 use crate::measure::summary::LongestGap;
+use crate::session::protocol::Counted;
 use crate::transport::{Result, Stream};
-
-/// Most messages started by one call.
-const BATCH: u32 = 32;
 
 /// How long nothing may be seen to finish before completions are asked for.
 const UNSEEN_NS: u64 = 100_000_000;
@@ -65,6 +63,10 @@ pub(super) struct Part {
     pub window_ns: u64,
     pub longest_gap_ns: u64,
     pub cpu_ns: (u64, u64),
+    /// Finished inside the window, by lane.
+    pub lanes: Vec<u64>,
+    /// What a window that ended by number holds.
+    pub counted: Option<Counted>,
 }
 
 /// Moves messages over one endpoint; the part of the loop whose cost counts.
@@ -76,6 +78,8 @@ pub struct Pump<'a, S> {
     base: u64,
     started: Vec<u64>,
     finished: Vec<u64>,
+    /// How far each lane may go.
+    ends: Vec<u64>,
     started_sum: u64,
     finished_sum: u64,
     arrived: u64,
@@ -96,6 +100,7 @@ impl<'a, S: Stream> Pump<'a, S> {
             base,
             started: vec![0; lanes],
             finished: vec![0; lanes],
+            ends: vec![u64::MAX; lanes],
             started_sum: 0,
             finished_sum: 0,
             arrived: 0,
@@ -136,16 +141,29 @@ impl<'a, S: Stream> Pump<'a, S> {
     fn fill(&mut self, lane: usize) -> Result<bool> {
         let under_way = self.started[lane] - self.finished[lane];
         let mut room = u64::from(self.flow.depth).saturating_sub(under_way);
+        room = room.min(self.ends[lane] - self.started[lane]);
         if let Some(limit) = self.flow.in_flight {
             room = room.min(limit.saturating_sub(self.started_sum - self.finished_sum));
         }
         if room == 0 {
             return Ok(false);
         }
-        let n = u64::from(self.endpoint.start(lane, room.min(u64::from(BATCH)) as u32)?);
+        let n = u64::from(self.endpoint.start(lane, room.min(u64::from(self.flow.post_list)) as u32)?);
         self.started[lane] += n;
         self.started_sum += n;
         Ok(n > 0)
+    }
+
+    /// Lets each lane finish `more` messages from now and then no more; what is under way counts.
+    fn limit(&mut self, more: u64) {
+        for (lane, end) in self.ends.iter_mut().enumerate() {
+            *end = self.finished[lane].saturating_add(more).max(self.started[lane]);
+        }
+    }
+
+    /// Whether every lane has started all that it may.
+    fn is_spent(&self) -> bool {
+        self.started == self.ends
     }
 
     #[inline]
@@ -202,6 +220,9 @@ struct Worker<'a, S, T> {
     /// Messages of which the completion was asked for.
     asked: u64,
     shown: u64,
+    /// Finished by lane at the begin of the window, then within it.
+    lanes: Vec<u64>,
+    counted: Counted,
 }
 
 impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
@@ -212,6 +233,7 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
         time: &'a T,
         edges: &'a Edges,
     ) -> Self {
+        let pump_lanes = pump.started.len();
         Worker {
             end,
             pump,
@@ -225,19 +247,22 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
             longest_gap_ns: 0,
             asked: 0,
             shown: 0,
+            lanes: vec![0; pump_lanes],
+            counted: Counted::default(),
         }
     }
 
     fn work(&mut self, tail_ns: u64) -> Result<()> {
         wait_until(self.time, self.edges.start_ns);
         self.end.stage.set(Stage::WarmUp);
-        if self.is_busy() {
-            self.move_messages(tail_ns)?;
-        } else {
-            self.look_at_edges()?;
+        match (self.is_busy(), self.pump.flow.iterations) {
+            (true, None) => self.move_messages(tail_ns)?,
+            (true, Some(iterations)) => self.move_number(iterations)?,
+            (false, _) => self.look_at_edges()?,
         }
         self.end.stage.set(Stage::Collect);
         self.drain()?;
+        self.take_lanes();
         self.shared.sent.fetch_add(self.pump.started_sum, Ordering::AcqRel);
         self.shared.finished_workers.fetch_add(1, Ordering::AcqRel);
         if self.pump.flow.collects { self.collect_rest() } else { self.await_peer() }
@@ -266,11 +291,83 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
         }
     }
 
+    /// Sends or collects through the warm-up, then `iterations` messages a lane and all that the
+    /// peer has sent; at most until the end of the window.
+    fn move_number(&mut self, iterations: u64) -> Result<()> {
+        let until_ns = self.edges.last_ns();
+        let mut next_edge_ns = self.edges.first_ns;
+        let mut watch = Watch::new(self.end);
+        while self.marks.is_empty() || !self.is_through() {
+            let now = self.time.now();
+            if now >= next_edge_ns {
+                let begins = self.marks.is_empty();
+                next_edge_ns = self.cross(now)?;
+                if begins {
+                    self.pump.limit(iterations);
+                }
+            }
+            if now >= until_ns {
+                self.count(now);
+                return Ok(());
+            }
+            if self.pump.turn()? {
+                watch.moved();
+                self.gap.moved(now);
+                self.count(now);
+                self.end.check_abort()?;
+                if self.asked < self.pump.started_sum && self.pump.is_spent() {
+                    self.asked = self.pump.started_sum;
+                    self.pump.endpoint.flush()?;
+                }
+            } else {
+                self.pause(&mut watch)?;
+            }
+        }
+        self.longest_gap_ns = self.gap.until(self.gap.last_ns());
+        Ok(())
+    }
+
+    /// Whether the number of messages is finished here; an end that starts none waits for the
+    /// peer's.
+    fn is_through(&self) -> bool {
+        if self.pump.flow.starts {
+            return self.pump.is_spent() && self.pump.finished_sum == self.pump.started_sum;
+        }
+        self.shared.peer_sent.load(Ordering::Acquire) != u64::MAX
+    }
+
+    /// Notes what of a window that ends by number is done.
+    fn count(&mut self, now: u64) {
+        let Some(&(finished, arrived)) = self.marks.first() else { return };
+        let counted = &mut self.counted;
+        let sent = self.pump.finished_sum - finished;
+        if sent > counted.sent {
+            (counted.sent, counted.sent_ns) = (sent, now - self.first_stamp_ns);
+        }
+        let received = self.pump.arrived - arrived;
+        if received > counted.received {
+            (counted.received, counted.received_ns) = (received, now - self.first_stamp_ns);
+        }
+    }
+
+    /// Turns the lanes' counts into those of the window, where its end has not done so.
+    fn take_lanes(&mut self) {
+        if self.pump.flow.iterations.is_some() {
+            for (lane, finished) in self.lanes.iter_mut().zip(&self.pump.finished) {
+                *lane = finished - *lane;
+            }
+        }
+    }
+
     /// Nothing to move: counts at the edges, sleeps between them.
     fn look_at_edges(&mut self) -> Result<()> {
         const LONGEST_SLEEP_NS: u64 = 50_000_000;
         let mut next_edge_ns = self.edges.first_ns;
+        let by_number = self.pump.flow.iterations.is_some();
         while self.marks.len() <= self.edges.intervals {
+            if by_number && self.shared.peer_sent.load(Ordering::Acquire) != u64::MAX {
+                return Ok(());
+            }
             self.end.check_abort()?;
             let now = self.time.now();
             if now >= next_edge_ns {
@@ -292,6 +389,7 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
             self.end.stage.set(Stage::Measure);
             self.first_stamp_ns = now;
             self.gap = LongestGap::from(now);
+            self.lanes.copy_from_slice(&self.pump.finished);
         }
         while self.marks.len() <= self.edges.intervals && now >= self.edges.at(self.marks.len()) {
             self.marks.push((self.pump.finished_sum, self.pump.arrived));
@@ -300,6 +398,11 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
             return Ok(self.edges.at(self.marks.len()));
         }
         self.last_stamp_ns = now;
+        if self.pump.flow.iterations.is_none() {
+            for (lane, finished) in self.lanes.iter_mut().zip(&self.pump.finished) {
+                *lane = finished - *lane;
+            }
+        }
         if self.is_busy() {
             self.longest_gap_ns = self.gap.until(now);
         }
@@ -334,12 +437,15 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
         loop {
             self.end.check_abort()?;
             let moved = self.pump.collect()?;
+            let now = self.time.now();
+            if moved {
+                self.count(now);
+            }
             let arrived = self.show_arrived();
             let wanted = self.shared.peer_sent.load(Ordering::Acquire);
             if arrived >= wanted {
                 return Ok(());
             }
-            let now = self.time.now();
             if moved {
                 (last_ns, empty) = (now, 0);
             } else if wanted != u64::MAX && now.saturating_sub(last_ns) > patience_ns {
@@ -407,9 +513,14 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
             finished_series: deltas(|mark| mark.0),
             arrived_series: deltas(|mark| mark.1),
             window_start_ns: self.first_stamp_ns,
-            window_ns: self.last_stamp_ns - self.first_stamp_ns,
+            window_ns: match self.pump.flow.iterations {
+                None => self.last_stamp_ns - self.first_stamp_ns,
+                Some(_) => self.counted.sent_ns.max(self.counted.received_ns),
+            },
             longest_gap_ns: self.longest_gap_ns,
             cpu_ns: (0, 0),
+            lanes: self.lanes.clone(),
+            counted: self.pump.flow.iterations.map(|_| self.counted),
         }
     }
 }
