@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use advise::AdviseArgs;
 pub use case::CaseArgs;
+use fabbench_harness::plan::Op;
 
 /// Is this cluster's network as fast as its hardware allows?
 #[derive(Debug, Parser)]
@@ -220,7 +221,7 @@ pub struct PairArgs {
     pub a: String,
     /// Second host
     pub b: String,
-    /// quick, standard, or a file
+    /// quick, standard, operations, or a file
     #[arg(long, default_value = "quick", value_name = "SUITE")]
     pub suite: String,
     /// Transports [default: the suite's]
@@ -251,10 +252,37 @@ pub struct PairArgs {
 pub enum OpArg {
     /// SEND into a posted receive
     Send,
+    /// SEND with immediate data
+    #[value(name = "send_imm", alias = "send-imm")]
+    SendImm,
     /// RDMA WRITE
     Write,
+    /// RDMA WRITE with immediate data, which takes a posted receive
+    #[value(name = "write_imm", alias = "write-imm")]
+    WriteImm,
     /// RDMA READ
     Read,
+    /// Atomic fetch-and-add of 8 bytes
+    #[value(name = "fetch_add", alias = "fetch-add")]
+    FetchAdd,
+    /// Atomic compare-and-swap of 8 bytes
+    #[value(name = "cmp_swap", alias = "cmp-swap")]
+    CmpSwap,
+}
+
+impl OpArg {
+    /// As a plan has it.
+    pub fn op(self) -> Op {
+        match self {
+            OpArg::Send => Op::Send,
+            OpArg::SendImm => Op::SendImm,
+            OpArg::Write => Op::Write,
+            OpArg::WriteImm => Op::WriteImm,
+            OpArg::Read => Op::Read,
+            OpArg::FetchAdd => Op::FetchAdd,
+            OpArg::CmpSwap => Op::CmpSwap,
+        }
+    }
 }
 
 /// Whose payload moves.

@@ -128,7 +128,7 @@ fn names_that_are_not_there_are_told_with_what_is() {
 #[test]
 #[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
 fn every_message_is_finished_and_arrives_once() {
-    for op in [Op::Send, Op::Write] {
+    for op in [Op::Send, Op::SendImm, Op::Write, Op::WriteImm] {
         for size in [0, 1, 7, 8, 200, 1024, 4097, 65_536] {
             let (mut a, mut b) = streams(&spec(op, size));
             assert!(b.must_drain());
@@ -144,11 +144,13 @@ fn every_message_is_finished_and_arrives_once() {
 
 #[test]
 #[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
-fn reads_finish_and_are_not_seen_by_the_peer() {
-    for size in [0, 8, 65_536] {
-        let (mut a, mut b) = streams(&spec(Op::Read, size));
+fn reads_and_atomics_finish_and_are_not_seen_by_the_peer() {
+    let ops =
+        [(Op::Read, 0), (Op::Read, 8), (Op::Read, 65_536), (Op::FetchAdd, 8), (Op::CmpSwap, 8)];
+    for (op, size) in ops {
+        let (mut a, mut b) = streams(&spec(op, size));
         assert!(!b.must_drain());
-        assert_eq!(flow(&mut a, &mut b, 50, false), (100, 0), "{size} bytes");
+        assert_eq!(flow(&mut a, &mut b, 50, false), (100, 0), "{op:?} of {size} bytes");
     }
 }
 
@@ -160,7 +162,9 @@ fn ping_pong_answers_every_message() {
         (Op::Write, 1024, "memory"),
         (Op::Write, 65_536, "immediate"),
         (Op::Write, 7, "immediate"),
+        (Op::WriteImm, 8, "immediate"),
         (Op::Send, 8, "receive"),
+        (Op::SendImm, 8, "receive"),
     ] {
         let latency = StreamSpec { lanes: 1, latency: true, signal_every: 1, ..spec(op, size) };
         let (mut a, mut b) = streams(&latency);
@@ -180,8 +184,9 @@ fn ping_pong_answers_every_message() {
 #[test]
 #[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
 fn moving_messages_allocates_nothing() {
-    for op in [Op::Send, Op::Write, Op::Read] {
-        let (mut a, mut b) = streams(&spec(op, 256));
+    for op in [Op::Send, Op::SendImm, Op::Write, Op::WriteImm, Op::Read, Op::FetchAdd] {
+        let size = if op == Op::FetchAdd { 8 } else { 256 };
+        let (mut a, mut b) = streams(&spec(op, size));
         let mut finished = [0, 0];
         let before = counting::allocations();
         until("the messages to finish", || {
@@ -251,6 +256,7 @@ fn bytes_go_where_they_are_addressed_and_nowhere_else() {
         (Operation::Write, 0, 1_000),
         (Operation::WriteImm, 1, 100_001),
         (Operation::Send, 1, 300_003),
+        (Operation::SendImm, 0, 300_003),
     ] {
         let receive = Span { offset: 300_003, len: 20_000 };
         if operation != Operation::Write {
@@ -264,12 +270,13 @@ fn bytes_go_where_they_are_addressed_and_nowhere_else() {
             immediate: 0xfeed,
             signal: true,
             id: 42,
+            ..Request::default()
         };
         assert!(a.post(&request).unwrap());
         let done = completion(&mut a);
         assert_eq!(done, Completion { id: 42, lane, ..Completion::default() });
         if operation != Operation::Write {
-            let immediate = if operation == Operation::WriteImm { 0xfeed } else { 0 };
+            let immediate = if operation.has_immediate() { 0xfeed } else { 0 };
             let arrival = Completion { id: 7, lane, arrival: true, len: 10_000, immediate };
             assert_eq!(completion(&mut b), arrival);
         }
@@ -290,6 +297,32 @@ fn bytes_go_where_they_are_addressed_and_nowhere_else() {
     assert!(b.post(&read).unwrap());
     completion(&mut b);
     assert!(b.memory()[..10_000] == pattern[..]);
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn atomics_change_the_peers_word_and_bring_back_what_stood_there() {
+    let (mut a, mut b) = addressed_ends();
+    b.memory()[64..72].copy_from_slice(&0xffff_fff0_u64.to_ne_bytes());
+    let mut atomic = |operation, add_or_compare, swap| {
+        let local = Span { offset: 8, len: 8 };
+        let request = Request { operation, local, remote_offset: 64, ..Request::default() };
+        let request = Request { add_or_compare, swap, signal: true, ..request };
+        assert!(a.post(&request).unwrap());
+        completion(&mut a);
+        u64::from_ne_bytes(a.memory()[8..16].try_into().unwrap())
+    };
+    assert_eq!(atomic(Operation::FetchAdd, 0x20, 0), 0xffff_fff0);
+    assert_eq!(atomic(Operation::FetchAdd, u64::MAX, 0), 0x1_0000_0010, "it carries into the top");
+    assert_eq!(atomic(Operation::CmpSwap, 7, 8), 0x1_0000_000f, "it is not 7");
+    assert_eq!(atomic(Operation::CmpSwap, 0x1_0000_000f, 9), 0x1_0000_000f);
+    assert_eq!(b.memory()[64..72], 9_u64.to_ne_bytes());
+    for (offset, len) in [(60, 8), (64, 4)] {
+        let local = Span { offset: 8, len };
+        let operation = Operation::FetchAdd;
+        let request = Request { operation, local, remote_offset: offset, ..Request::default() };
+        assert_eq!(a.post(&request).unwrap_err().kind, FailureKind::Internal);
+    }
 }
 
 #[test]

@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn the_least_need_is_that_of_the_hungriest_group() {
         use crate::suite::{Overrides, RailTraits, Scene, Suite};
-        let rail = RailTraits { tcp: true, max_message_bytes: None, mtu: 0 };
+        let rail = RailTraits { tcp: true, ..RailTraits::default() };
         let scene = Scene { rails: vec![rail; 2], tcp_streams: 8 };
         let plan = Suite::built_in("quick").unwrap().plan(&scene, &Overrides::default()).unwrap();
         assert_eq!(least_locked_bytes(&plan.groups), 1 << 20);

@@ -67,6 +67,13 @@ pub fn max_message_bytes(facts: &HostFacts, device: &str, port: u8) -> Option<u6
     verbs_port(facts, device, port).map(|port| u64::from(port.max_msg_sz)).filter(|size| *size > 0)
 }
 
+/// Whether a device does atomic operations; none when the verbs library did not say.
+pub fn atomics(facts: &HostFacts, device: &str) -> Option<bool> {
+    let devices = &facts.calls.verbs.devices;
+    let found = devices.iter().find(|found| found.name == device)?;
+    found.atomic_cap.map(|cap| cap > 0)
+}
+
 /// The character device by which user space reaches an RDMA device, e.g.
 /// `/dev/infiniband/uverbs0`; none when the kernel has none.
 pub fn device_node(facts: &HostFacts, device: &str) -> Option<String> {

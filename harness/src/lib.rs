@@ -13,6 +13,7 @@ pub mod limits;
 pub mod line_rate;
 pub mod pcie;
 pub mod plan;
+pub mod possible;
 pub mod profile;
 pub mod rails;
 pub mod rate;

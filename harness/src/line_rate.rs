@@ -160,14 +160,15 @@ impl Messages {
 }
 
 /// Bytes of extension headers that travel with the payload of a message of `packets` packets: 16 of
-/// a WRITE, 4 on the first and on the last response of a READ, none of a SEND.
+/// a WRITE, 4 on the first and on the last response of a READ, 4 on the response of an atomic, 4
+/// more of immediate data, none of a SEND.
 pub fn extension_bytes(op: &str, packets: u64) -> u32 {
     match op {
         "write" => RETH_BYTES,
         "write_imm" => RETH_BYTES + 4,
         "send_imm" => 4,
         "read" if packets > 1 => 2 * AETH_BYTES,
-        "read" => AETH_BYTES,
+        "read" | "fetch_add" | "cmp_swap" => AETH_BYTES,
         _ => 0,
     }
 }

@@ -16,6 +16,18 @@ pub enum Test {
     MessageRate,
 }
 
+impl Test {
+    /// The word of ids and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Test::Integrity => "integrity",
+            Test::Latency => "latency",
+            Test::Bandwidth => "bandwidth",
+            Test::MessageRate => "message_rate",
+        }
+    }
+}
+
 /// How a case's bytes move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -28,23 +40,91 @@ pub enum Transport {
     Null,
 }
 
+impl Transport {
+    /// The word of ids, flags and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Transport::Rc => "rc",
+            Transport::Tcp => "tcp",
+            Transport::Null => "null",
+        }
+    }
+}
+
 /// What a case does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
     /// SEND into a posted receive.
     Send,
+    /// SEND with immediate data.
+    SendImm,
     /// RDMA WRITE.
     Write,
+    /// RDMA WRITE with immediate data, which takes a posted receive.
+    WriteImm,
     /// RDMA READ.
     Read,
+    /// Atomic fetch-and-add of 8 bytes.
+    FetchAdd,
+    /// Atomic compare-and-swap of 8 bytes.
+    CmpSwap,
     /// TCP request and response.
     RequestResponse,
     /// TCP stream.
     Stream,
 }
 
-/// Which host's payload moves. For READ the payload flows against the initiator's requests.
+impl Op {
+    /// The word of ids, flags and reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Op::Send => "send",
+            Op::SendImm => "send_imm",
+            Op::Write => "write",
+            Op::WriteImm => "write_imm",
+            Op::Read => "read",
+            Op::FetchAdd => "fetch_add",
+            Op::CmpSwap => "cmp_swap",
+            Op::RequestResponse => "request_response",
+            Op::Stream => "stream",
+        }
+    }
+
+    /// As people write it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Op::Send => "SEND",
+            Op::SendImm => "SEND with immediate",
+            Op::Write => "WRITE",
+            Op::WriteImm => "WRITE with immediate",
+            Op::Read => "READ",
+            Op::FetchAdd => "FETCH_ADD",
+            Op::CmpSwap => "CMP_SWAP",
+            Op::RequestResponse => "TCP request/response",
+            Op::Stream => "TCP streams",
+        }
+    }
+
+    /// An atomic on 8 bytes of the peer's memory.
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Op::FetchAdd | Op::CmpSwap)
+    }
+
+    /// The payload comes back to who asks, and the peer sees nothing of it: READ and the atomics.
+    pub fn fetches(self) -> bool {
+        self == Op::Read || self.is_atomic()
+    }
+
+    /// The peer answers with a message of the same kind, so that half of a round trip is one
+    /// message.
+    pub fn is_message(self) -> bool {
+        matches!(self, Op::Send | Op::SendImm | Op::Write | Op::WriteImm)
+    }
+}
+
+/// Which host's payload moves. For READ and atomics the payload (what stood in the peer's memory)
+/// flows against the initiator's requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Direction {
     /// From the first host to the second.

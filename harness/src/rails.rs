@@ -10,6 +10,7 @@ use fabbench_reports::model::{Host, NotMeasured, Path, Rail};
 use crate::facts::{rdma_problem, same_machine};
 use crate::gid::{GidPair, PathMtu};
 use crate::limits::LinkSpeed;
+use crate::possible::PathLimits;
 use crate::snapshot::{GidFact, HostFacts};
 
 pub use matching::match_rails;
@@ -158,6 +159,15 @@ impl PairRail {
     pub fn max_message_bytes(&self) -> Option<u64> {
         [self.a.max_message_bytes, self.b.max_message_bytes].into_iter().flatten().min()
     }
+
+    /// What can be carried along it.
+    pub fn limits(&self) -> PathLimits {
+        PathLimits {
+            max_message_bytes: self.max_message_bytes(),
+            mtu: Some(self.mtu.bytes),
+            atomics: [self.a.atomics, self.b.atomics].into_iter().flatten().reduce(|a, b| a && b),
+        }
+    }
 }
 
 /// One end of a rail.
@@ -184,6 +194,8 @@ pub struct RailEnd {
     pub addresses: Vec<IpAddr>,
     /// Largest message of the port in bytes, where known.
     pub max_message_bytes: Option<u64>,
+    /// Whether the device does atomic operations, where known.
+    pub atomics: Option<bool>,
 }
 
 /// Why rails cannot be laid as asked.

@@ -1,9 +1,13 @@
 //! Sizes in bytes as people write them: `8`, `64KiB`, `2..8MiB`, `around-mtu`.
 
 use crate::plan::{Op, Transport};
+use crate::possible::PathLimits;
 
 /// Largest message or volume in one piece: 1 GiB.
 pub const MAX_SIZE: u64 = 1 << 30;
+
+/// Bytes of an atomic operation.
+pub const ATOMIC_SIZE: u64 = 8;
 
 /// A size that cannot be read or used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +27,14 @@ pub enum SizeError {
     /// Zero bytes where there must be some.
     #[error("size 0 is legal for SEND and WRITE only, not for {0}")]
     Zero(&'static str),
+    /// Atomics have one size.
+    #[error("{op} is of 8 bytes, not of {size}: use --size 8", size = size_text(*size))]
+    NotAtomic {
+        /// Operation.
+        op: &'static str,
+        /// As asked.
+        size: u64,
+    },
     /// More than the port takes.
     #[error("messages of {size} do not fit: the port takes at most {limit}", size = size_text(*size), limit = size_text(*limit))]
     AbovePort {
@@ -144,10 +156,12 @@ pub fn check_size(
     size: u64,
     transport: Transport,
     op: Op,
-    port_limit: Option<u64>,
+    limits: &PathLimits,
 ) -> Result<(), SizeError> {
     match op {
-        Op::Send | Op::Write => {}
+        Op::Send | Op::SendImm | Op::Write | Op::WriteImm => {}
+        Op::FetchAdd | Op::CmpSwap if size == ATOMIC_SIZE => {}
+        Op::FetchAdd | Op::CmpSwap => return Err(SizeError::NotAtomic { op: op.text(), size }),
         _ if size > 0 => {}
         Op::Read => return Err(SizeError::Zero("READ")),
         Op::RequestResponse => return Err(SizeError::Zero("TCP request and response")),
@@ -156,7 +170,8 @@ pub fn check_size(
     if size > MAX_SIZE {
         return Err(SizeError::TooLarge(size_text(size)));
     }
-    match port_limit.filter(|limit| transport == Transport::Rc && size > *limit) {
+    let most = limits.max_message_bytes.filter(|_| transport == Transport::Rc);
+    match most.filter(|limit| size > *limit) {
         Some(limit) => Err(SizeError::AbovePort { size, limit }),
         None => Ok(()),
     }
@@ -217,15 +232,16 @@ mod tests {
 
     #[test]
     fn operations_and_ports_have_limits() {
-        let check = |size, op| check_size(size, Transport::Rc, op, Some(8 << 20));
+        let limits = PathLimits { max_message_bytes: Some(8 << 20), ..PathLimits::default() };
+        let check = |size, op| check_size(size, Transport::Rc, op, &limits);
         assert_eq!(check(0, Op::Send), Ok(()));
         assert_eq!(check(0, Op::Write), Ok(()));
         assert!(check(0, Op::Read).unwrap_err().to_string().contains("not for READ"));
-        assert!(check_size(0, Transport::Tcp, Op::Stream, None).is_err());
+        assert!(check_size(0, Transport::Tcp, Op::Stream, &limits).is_err());
         assert_eq!(
             check(16 << 20, Op::Write).unwrap_err().to_string(),
             "messages of 16 MiB do not fit: the port takes at most 8 MiB"
         );
-        assert_eq!(check_size(16 << 20, Transport::Tcp, Op::Stream, Some(8 << 20)), Ok(()));
+        assert_eq!(check_size(16 << 20, Transport::Tcp, Op::Stream, &limits), Ok(()));
     }
 }

@@ -158,6 +158,13 @@ pub struct VerbsDevice {
     pub max_qp_init_rd_atom: u32,
     /// Outstanding READs and atomics as responder.
     pub max_qp_rd_atom: u32,
+    /// `ibv_atomic_cap`: 0 none, 1 within the device, 2 with the host's CPUs as well; none where it
+    /// was not asked for.
+    #[serde(default)]
+    pub atomic_cap: Option<u32>,
+    /// `device_cap_flags`; none where it was not asked for.
+    #[serde(default)]
+    pub capabilities: Option<u32>,
     /// Ports, from 1.
     pub ports: Vec<VerbsPort>,
 }

@@ -9,14 +9,15 @@ use fabbench_reports::model::Named;
 use sha2::{Digest, Sha256};
 
 use crate::plan::{Direction, Group, Op, Test, Transport};
+use crate::possible::{PathLimits, Refusal};
 use crate::rails::PairRail;
-use crate::size::SizeError;
 use crate::snapshot::HostFacts;
 
 /// Names and texts of the suites that fabbench carries.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 3] = [
     ("quick", include_str!("../suites/quick.toml")),
     ("standard", include_str!("../suites/standard.toml")),
+    ("operations", include_str!("../suites/operations.toml")),
 ];
 
 /// A suite, read and checked.
@@ -75,19 +76,13 @@ enum Lanes {
 pub struct RailTraits {
     /// Sockets can be opened along it.
     pub tcp: bool,
-    /// Largest message in bytes; none when unknown.
-    pub max_message_bytes: Option<u64>,
-    /// Path MTU in bytes; 0 when unknown.
-    pub mtu: u32,
+    /// What its ports and its path can carry.
+    pub limits: PathLimits,
 }
 
 impl From<&PairRail> for RailTraits {
     fn from(rail: &PairRail) -> Self {
-        RailTraits {
-            tcp: rail.has_tcp(),
-            max_message_bytes: rail.max_message_bytes(),
-            mtu: rail.mtu.bytes,
-        }
+        RailTraits { tcp: rail.has_tcp(), limits: rail.limits() }
     }
 }
 
@@ -126,7 +121,7 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SuiteError {
     /// Neither a built-in name nor, for the caller, a file.
-    #[error("there is no suite {0:?}: it is quick, standard or the path of a file")]
+    #[error("there is no suite {0:?}: it is quick, standard, operations or the path of a file")]
     Unknown(String),
     /// The text is no suite.
     #[error("suite {suite}: {reason}")]
@@ -146,13 +141,13 @@ pub enum SuiteError {
         /// What is wrong.
         reason: String,
     },
-    /// A size does not fit a rail.
+    /// A case cannot be measured on a rail.
     #[error("{case}: {error}")]
-    Size {
+    Impossible {
         /// Id of the case.
         case: String,
         /// Why.
-        error: SizeError,
+        error: Refusal,
     },
     /// An override makes no sense.
     #[error("{0}")]
@@ -190,7 +185,7 @@ impl Suite {
     /// How long the suite takes at most on `rails` rails that also carry TCP (0: TCP alone, over
     /// the route to the peer), in seconds by estimate.
     pub fn estimated_seconds(&self, rails: usize) -> f64 {
-        let rail = RailTraits { tcp: true, max_message_bytes: None, mtu: 0 };
+        let rail = RailTraits { tcp: true, limits: PathLimits::default() };
         let scene = Scene { rails: vec![rail; rails], tcp_streams: 1 };
         self.plan(&scene, &Overrides::default()).map_or(0.0, |plan| plan.estimated_seconds)
     }

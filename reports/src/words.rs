@@ -33,11 +33,15 @@ pub(crate) fn judged(status: Option<Status>) -> Status {
     status.unwrap_or(Status::Unjudged)
 }
 
-/// The operation as people write it: `WRITE`, `request/response`.
+/// The operation as people write it: `WRITE`, `SEND+imm`, `FETCH_ADD`, `request/response`.
 fn operation(op: &str) -> String {
     match op {
         "request_response" => "request/response".to_owned(),
         "stream" => op.to_owned(),
+        "fetch_add" | "cmp_swap" => op.to_uppercase(),
+        with_imm if with_imm.ends_with("_imm") => {
+            format!("{}+imm", with_imm.trim_end_matches("_imm").to_uppercase())
+        }
         verbs => verbs.to_uppercase(),
     }
 }

@@ -35,6 +35,19 @@ fn predicted(size_bytes: u64) -> Duration {
     Duration::from_nanos(size_bytes.saturating_mul(1_000_000_000 / SLOWEST))
 }
 
+/// What an addressed endpoint does for an operation of the plan; sockets send.
+fn operation(op: Op) -> Operation {
+    match op {
+        Op::Send | Op::RequestResponse | Op::Stream => Operation::Send,
+        Op::SendImm => Operation::SendImm,
+        Op::Write => Operation::Write,
+        Op::WriteImm => Operation::WriteImm,
+        Op::Read => Operation::Read,
+        Op::FetchAdd => Operation::FetchAdd,
+        Op::CmpSwap => Operation::CmpSwap,
+    }
+}
+
 /// Runs cases over the transports of this build.
 pub struct Cases;
 
@@ -227,31 +240,27 @@ impl CaseEnd<'_> {
     }
 
     /// What the integrity phase moves. `sends` and `receives` of the case say which end starts
-    /// operations; the payload of a READ goes the other way.
+    /// operations; the payload of a READ or an atomic goes the other way.
     fn verify_plan(&self, mtu: u32) -> verify::Plan {
-        let read = self.prepare.op == Op::Read;
+        let fetches = self.prepare.op.fetches();
         let (starts, answers) = (self.prepare.sends, self.prepare.receives);
         verify::Plan {
-            operation: match self.prepare.op {
-                Op::Read => Operation::Read,
-                Op::Write => Operation::Write,
-                Op::Send | Op::RequestResponse | Op::Stream => Operation::Send,
-            },
+            operation: operation(self.prepare.op),
             size: self.prepare.size_bytes,
             mtu,
             volume_bytes: self.prepare.knobs.volume_bytes,
             receives_per_lane: VERIFY_DEPTH,
             buffer_bytes: None,
             seed: self.seed(),
-            sends: if read { answers } else { starts },
-            receives: if read { starts } else { answers },
+            sends: if fetches { answers } else { starts },
+            receives: if fetches { starts } else { answers },
         }
     }
 
-    /// How a latency repeat is timed: half round trips for SEND and WRITE, whole ones otherwise.
+    /// How a latency repeat is timed: half round trips for messages, whole ones otherwise.
     fn timing(&self) -> Timing {
         let knobs = &self.prepare.knobs;
-        let divisor = if matches!(self.prepare.op, Op::Send | Op::Write) { 2 } else { 1 };
+        let divisor = if self.prepare.op.is_message() { 2 } else { 1 };
         Timing {
             warmup_ns: knobs.warmup_ns,
             window_ns: knobs.window_ns,
@@ -263,11 +272,11 @@ impl CaseEnd<'_> {
     /// What this end does in a bandwidth repeat.
     fn flow(&self, depth: u32, in_flight: Option<u64>) -> Flow {
         let knobs = &self.prepare.knobs;
-        let read = self.prepare.op == Op::Read;
+        let fetches = self.prepare.op.fetches();
         Flow {
             starts: self.prepare.sends,
-            collects: self.prepare.receives && !read,
-            fetches: self.prepare.sends && read,
+            collects: self.prepare.receives && !fetches,
+            fetches: self.prepare.sends && fetches,
             warmup_ns: knobs.warmup_ns,
             window_ns: knobs.window_ns,
             interval_ns: knobs.interval_ns,

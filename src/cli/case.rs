@@ -75,4 +75,3 @@ pub struct CaseArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 }
-

@@ -3,14 +3,15 @@
 use fabbench_harness::ceiling::{Carried, Declared, End, Line, Scene, Slot, ceiling};
 use fabbench_harness::line_rate::{Framing, Link, Messages, Wire, extension_bytes};
 use fabbench_harness::pcie::check_payload;
-use fabbench_harness::plan::{Op, Transport};
+use fabbench_harness::plan::Transport;
+use fabbench_harness::possible::PathLimits;
 use fabbench_harness::rate::parse_rate;
 use fabbench_harness::size::{check_size, parse_size, size_text};
 use fabbench_reports::model::{Ceiling, CeilingTerm};
 use fabbench_reports::units::MessageRate;
 
 use super::{CommandError, ExitCode, print_page};
-use crate::cli::{CeilingArgs, FabricArg, OpArg};
+use crate::cli::{CeilingArgs, FabricArg};
 
 /// Smallest and largest MTU of an interface that TCP makes sense on.
 const TCP_MTU: std::ops::RangeInclusive<u32> = 576..=65_535;
@@ -114,19 +115,16 @@ fn carried(args: &CeilingArgs, fabric: FabricArg) -> Result<Carried, CommandErro
         let why = "a path MTU is 256, 512, 1024, 2048 or 4096 bytes, whatever the interface's is";
         return Err(refused(&format!("--mtu {mtu}"), &why));
     }
-    let (op, word) = match args.op {
-        OpArg::Send => (Op::Send, "send"),
-        OpArg::Write => (Op::Write, "write"),
-        OpArg::Read => (Op::Read, "read"),
-    };
+    let op = args.op.op();
     let size_bytes = parse_size(&args.size).map_err(|e| refused("--size", &e))?;
     if size_bytes == 0 {
         return Err(refused("--size 0", &"carries no payload; give at least 1 byte"));
     }
-    check_size(size_bytes, Transport::Rc, op, None).map_err(|e| refused("--size", &e))?;
+    check_size(size_bytes, Transport::Rc, op, &PathLimits::default())
+        .map_err(|e| refused("--size", &e))?;
     let framing = Framing { wire, vlan: args.vlan };
     let packets = size_bytes.div_ceil(u64::from(mtu));
-    let extension_bytes = extension_bytes(word, packets);
+    let extension_bytes = extension_bytes(op.word(), packets);
     Ok(Carried::Rdma(Messages { framing, mtu, size_bytes, extension_bytes }))
 }
 

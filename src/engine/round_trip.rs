@@ -1,4 +1,5 @@
-//! Latency of READ over [`Addressed`]: post, wait for the completion; the full round trip.
+//! Latency of READ and atomics over [`Addressed`]: post, wait for the completion; the full round
+//! trip.
 
 use crate::engine::sync::{Start, agree};
 use crate::engine::wait::{Watch, attend};
@@ -7,12 +8,12 @@ use crate::measure::clock::{Time, wait_until};
 use crate::measure::cpu;
 use crate::measure::histogram::Recorder;
 use crate::session::protocol::{Role, SideRepeat};
-use crate::transport::{Addressed, Completion, Operation, Request, Result, Span};
+use crate::transport::{Addressed, Completion, Request, Result};
 
 use super::ping_pong::Timing;
 
-/// Runs one repeat of this end: the initiator reads `size` bytes from the start of the peer's
-/// buffer over lane 0, again and again; the responder only looks after its endpoint.
+/// Runs one repeat of this end: the initiator posts `request`, which brings something back from the
+/// peer's buffer, again and again; the responder only looks after its endpoint.
 ///
 /// # Errors
 /// As [`super::ping_pong::repeat`].
@@ -22,11 +23,11 @@ pub fn repeat<A: Addressed>(
     peer: &mut impl Peer,
     time: &impl Time,
     timing: &Timing,
-    size: u32,
+    request: &Request,
     repeat: u32,
 ) -> Result<Ran> {
     let ran = match end.role {
-        Role::Initiator => initiate(end, endpoint, peer, time, timing, size, repeat),
+        Role::Initiator => initiate(end, endpoint, peer, time, timing, request, repeat),
         Role::Responder => respond(end, endpoint, peer, time, timing, repeat),
     };
     end.share(peer, ran)
@@ -38,26 +39,26 @@ fn initiate<A: Addressed>(
     peer: &mut impl Peer,
     time: &impl Time,
     timing: &Timing,
-    size: u32,
+    request: &Request,
     repeat: u32,
 ) -> Result<Ran> {
     let mut recorder = Recorder::new(timing.divisor);
-    let mut reader = Reader::new(end, endpoint, size);
+    let mut asker = Asker::new(end, endpoint, request);
     let start = agree(end, peer, time, repeat)?;
     let cpu_before = cpu::thread_time();
     wait_until(time, start.at_ns);
     end.stage.set(Stage::WarmUp);
     if timing.warmup_ns > 0 {
-        reader.play(time, start.at_ns + timing.warmup_ns, u64::MAX, &mut |_| {})?;
+        asker.play(time, start.at_ns + timing.warmup_ns, u64::MAX, &mut |_| {})?;
     }
     end.stage.set(Stage::Measure);
     let window_start_ns = time.now();
     let rounds = timing.rounds.unwrap_or(u64::MAX);
     let record = &mut |ns| recorder.record(ns);
-    let window_end_ns = reader.play(time, window_start_ns + timing.window_ns, rounds, record)?;
+    let window_end_ns = asker.play(time, window_start_ns + timing.window_ns, rounds, record)?;
     let cpu_ns = cpu::spent(cpu_before, cpu::thread_time());
     end.stage.set(Stage::Collect);
-    let done = reader.done;
+    let done = asker.done;
     peer.tell(&Note::Totals { sent: done, received: done })?;
     let repeat = SideRepeat {
         window_start_ns,
@@ -100,22 +101,16 @@ fn respond<A: Addressed>(
 }
 
 /// The initiator's loop.
-struct Reader<'a, A> {
+struct Asker<'a, A> {
     end: &'a End<'a>,
     endpoint: &'a mut A,
     request: Request,
     done: u64,
 }
 
-impl<'a, A: Addressed> Reader<'a, A> {
-    fn new(end: &'a End<'a>, endpoint: &'a mut A, size: u32) -> Self {
-        let request = Request {
-            operation: Operation::Read,
-            local: Span { offset: 0, len: size },
-            signal: true,
-            ..Request::default()
-        };
-        Reader { end, endpoint, request, done: 0 }
+impl<'a, A: Addressed> Asker<'a, A> {
+    fn new(end: &'a End<'a>, endpoint: &'a mut A, request: &Request) -> Self {
+        Asker { end, endpoint, request: Request { signal: true, ..*request }, done: 0 }
     }
 
     fn play<T: Time>(
@@ -158,7 +153,7 @@ impl<'a, A: Addressed> Reader<'a, A> {
     fn pause<T: Time>(&mut self, watch: &mut Watch, time: &T) -> Result<()> {
         let waited = self.endpoint.idle(watch.look())?;
         let done = self.done;
-        watch.check(waited, time, || format!("{done} reads complete"))?;
+        watch.check(waited, time, || format!("{done} operations complete"))?;
         Ok(())
     }
 }
@@ -169,18 +164,40 @@ mod tests {
     use crate::engine::testing::both;
     use crate::measure::clock::Clock;
     use crate::transport::null::addressed::pair;
+    use crate::transport::{Operation, Span};
     use std::time::Duration;
+
+    fn request(operation: Operation) -> Request {
+        Request { operation, local: Span { offset: 0, len: 8 }, ..Request::default() }
+    }
+
+    #[test]
+    fn atomics_are_timed_whole_and_carried_out_once_each() {
+        let add = Request { add_or_compare: 3, remote_offset: 8, ..request(Operation::FetchAdd) };
+        let (mut left, mut right) = pair(64, 1, 4, None);
+        let timing =
+            Timing { warmup_ns: 0, window_ns: 60_000_000_000, rounds: Some(5), divisor: 1 };
+        let (a, _) = both(
+            Duration::from_secs(10),
+            |end, mut peer| repeat(end, &mut left, &mut peer, &Clock, &timing, &add, 0).unwrap(),
+            |end, mut peer| repeat(end, &mut right, &mut peer, &Clock, &timing, &add, 0).unwrap(),
+        );
+        assert_eq!(a.repeat.exact.unwrap().count, 5);
+        assert_eq!(right.memory()[8..16], 15_u64.to_ne_bytes());
+        assert_eq!(left.memory()[..8], 12_u64.to_ne_bytes(), "what stood there before the last");
+    }
 
     #[test]
     fn reads_are_timed_whole_and_bring_the_peers_bytes() {
+        let read = request(Operation::Read);
         let (mut left, mut right) = pair(64, 1, 4, None);
         right.memory()[..8].copy_from_slice(b"fabbench");
         let timing =
             Timing { warmup_ns: 0, window_ns: 60_000_000_000, rounds: Some(3), divisor: 1 };
         let (a, b) = both(
             Duration::from_secs(10),
-            |end, mut peer| repeat(end, &mut left, &mut peer, &Clock, &timing, 8, 0).unwrap(),
-            |end, mut peer| repeat(end, &mut right, &mut peer, &Clock, &timing, 8, 0).unwrap(),
+            |end, mut peer| repeat(end, &mut left, &mut peer, &Clock, &timing, &read, 0).unwrap(),
+            |end, mut peer| repeat(end, &mut right, &mut peer, &Clock, &timing, &read, 0).unwrap(),
         );
         let exact = a.repeat.exact.unwrap();
         assert_eq!((exact.count, a.repeat.messages_received), (3, 3));

@@ -269,6 +269,9 @@ pub struct IntegrityResult {
     pub misplaced: u64,
     /// Chunks with bytes that belong to no chunk.
     pub corrupted: u64,
+    /// Messages that came without the immediate data that was theirs.
+    #[serde(default)]
+    pub immediates_wrong: u64,
     /// Bytes of guard regions that were changed.
     pub guard_bytes_wrong: u64,
     /// First wrong byte, in words; empty when there is none.

@@ -99,7 +99,8 @@ pub trait Addressed {
     /// Starts an operation; false when there is no room for it now.
     fn post(&mut self, request: &Request) -> Result<bool>;
 
-    /// Offers a range of the local buffer to one SEND of the peer; false when there is no room.
+    /// Offers a range of the local buffer to one SEND of the peer, or takes the immediate of one
+    /// WRITE; false when there is no room.
     fn post_receive(&mut self, lane: usize, local: Span, id: u64) -> Result<bool>;
 
     /// Collects completions into `done`, returns how many.
@@ -157,12 +158,47 @@ pub enum Operation {
     /// Into a receive that the peer has posted.
     #[default]
     Send,
+    /// Likewise, with immediate data.
+    SendImm,
     /// Into the peer's buffer.
     Write,
     /// Into the peer's buffer, consuming a receive that carries the immediate.
     WriteImm,
     /// From the peer's buffer.
     Read,
+    /// Adds to 8 bytes of the peer's buffer; what stood there comes into the local range.
+    FetchAdd,
+    /// Replaces 8 bytes of the peer's buffer if they are as expected; what stood there comes into
+    /// the local range.
+    CmpSwap,
+}
+
+impl Operation {
+    /// Takes a receive that the peer has posted.
+    pub fn takes_receive(self) -> bool {
+        matches!(self, Operation::Send | Operation::SendImm | Operation::WriteImm)
+    }
+
+    /// Carries immediate data.
+    pub fn has_immediate(self) -> bool {
+        matches!(self, Operation::SendImm | Operation::WriteImm)
+    }
+
+    /// Goes where the peer's receive says, not to an address.
+    pub fn is_send(self) -> bool {
+        matches!(self, Operation::Send | Operation::SendImm)
+    }
+
+    /// Works on 8 bytes of the peer's buffer, aligned to 8, in the adapter's byte order: the
+    /// host's.
+    pub fn is_atomic(self) -> bool {
+        matches!(self, Operation::FetchAdd | Operation::CmpSwap)
+    }
+
+    /// Brings something back from the peer's buffer.
+    pub fn fetches(self) -> bool {
+        self == Operation::Read || self.is_atomic()
+    }
 }
 
 /// What to do with which bytes.
@@ -176,8 +212,12 @@ pub struct Request {
     pub local: Span,
     /// Offset in the peer's buffer; ignored by SEND.
     pub remote_offset: u64,
-    /// Immediate data of [`Operation::WriteImm`].
+    /// Immediate data of [`Operation::SendImm`] and [`Operation::WriteImm`].
     pub immediate: u32,
+    /// What [`Operation::FetchAdd`] adds, and [`Operation::CmpSwap`] expects.
+    pub add_or_compare: u64,
+    /// What [`Operation::CmpSwap`] puts there.
+    pub swap: u64,
     /// Ask for a completion.
     pub signal: bool,
     /// Comes back in the [`Completion`].

@@ -56,7 +56,8 @@ fn the_distribution_is_drawn_and_rounds_are_counted() {
     let flags = ["lat", "local", "local", "--transport", "tcp", "--warmup", "20ms"];
     let rounds = ["--iterations", "300", "--repeats", "2", "--histogram"];
     let ran = run(&[&flags[..], &rounds].concat());
-    let words = ["Distribution: latency 8 B TCP request/response A→B", "█", "600 samples; the time"];
+    let words =
+        ["Distribution: latency 8 B TCP request/response A→B", "█", "600 samples; the time"];
     ran.expect(0, &words);
 }
 

@@ -70,7 +70,6 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (&["--threads", "9", "--qps", "4"], &["give at least --qps 9"]),
     ];
     for (flags, words) in cases {
-        run(&[&["rate", "local", "local", "--transport", "tcp"], *flags].concat())
-            .expect(2, words);
+        run(&[&["rate", "local", "local", "--transport", "tcp"], *flags].concat()).expect(2, words);
     }
 }

@@ -145,6 +145,33 @@ fn has_a_figure_in_every_direction(op: &str) {
 }
 
 #[test]
+fn every_operation_moves_every_byte_right() {
+    let lab = Lab::new();
+    let pair = ["pair", "node-a", "node-b", "--device", "rxe0", "--json"];
+    let short = ["--suite", "operations", "--duration", "500ms", "--repeats", "1"];
+    let run = lab.run(&[&pair[..], &short[..]].concat());
+    run.expect(0, &[]);
+    let report = run.report();
+    assert_eq!(report["verdict"]["function"], "pass", "{:#}", report["verdict"]);
+    for op in ["send", "send_imm", "write", "write_imm", "read", "fetch_add", "cmp_swap"] {
+        let checked = find(&report, &[("test", "integrity"), ("op", op), ("transport", "rc")]);
+        assert_eq!(checked.len(), 2, "{op} both ways");
+        for m in checked {
+            assert!(m["bytes_verified"].as_u64().unwrap() >= 8 * 1024, "{m:#}");
+            assert_eq!((&m["bytes_wrong"], &m["messages_lost"]), (&0.into(), &0.into()), "{m:#}");
+        }
+        let latency = find(&report, &[("test", "latency"), ("op", op), ("transport", "rc")]);
+        assert_eq!(latency.len(), 1, "{op}");
+        let whole = ["read", "fetch_add", "cmp_swap"].contains(&op);
+        assert_eq!(latency[0]["is_half_rtt"], !whole, "{op}");
+        assert!(latency[0]["latency_ns"]["count"].as_u64().unwrap() > 10, "{:#}", latency[0]);
+        let rate = find(&report, &[("test", "message_rate"), ("op", op), ("transport", "rc")]);
+        assert_eq!(rate.len(), 1, "{op}");
+        assert!(rate[0]["messages_per_s"]["median"].as_f64().unwrap() > 10.0, "{:#}", rate[0]);
+    }
+}
+
+#[test]
 fn a_message_of_no_bytes_is_legal_for_send_and_write() {
     let lab = Lab::new();
     for op in ["send", "write"] {

@@ -8,7 +8,7 @@ use fabbench_reports::model::{Device, Port};
 use super::{
     DeviceFilter, PairRail, Party, PortName, RailEnd, RailError, RailMap, Selection, Unmatched,
 };
-use crate::facts::{gid_table, max_message_bytes, natural_order, same_machine};
+use crate::facts::{atomics, gid_table, max_message_bytes, natural_order, same_machine};
 use crate::gid::{GidEnd, GidPair, choose, path_mtu};
 use crate::limits::LinkSpeed;
 use crate::snapshot::GidFact;
@@ -370,6 +370,7 @@ fn rail_end(port: &Candidate, gid: &GidFact) -> RailEnd {
         netdev,
         numa_node: port.device.numa_node,
         max_message_bytes: max_message_bytes(port.party.facts, &port.device.name, port.port.port),
+        atomics: atomics(port.party.facts, &port.device.name),
     }
 }
 

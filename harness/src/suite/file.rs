@@ -7,7 +7,8 @@ use serde::de::{Deserializer, Error};
 
 use super::{Budget, Lanes, Step, Suite, SuiteError, content_hash};
 use crate::plan::{Direction, Op, Test, Transport};
-use crate::size::{MAX_SIZE, check_size, parse_size};
+use crate::possible::{PathLimits, refusal};
+use crate::size::{MAX_SIZE, parse_size};
 
 /// Longest window and warm-up.
 const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
@@ -177,7 +178,7 @@ impl StepTable {
             ("rounds", self.rounds.is_some() && self.test != Test::Latency),
         ];
         match foreign.into_iter().find(|(_, wrong)| *wrong) {
-            Some((name, _)) => Err(format!("{name} means nothing to a {} step", word(self.test))),
+            Some((name, _)) => Err(format!("{name} means nothing to a {} step", self.test.word())),
             None => Ok(()),
         }
     }
@@ -185,12 +186,10 @@ impl StepTable {
 
 fn check_values(step: &Step, timed: bool) -> Result<(), String> {
     for op in &step.ops {
-        if !fits(step.test, step.transport, *op) {
-            let (test, op) = (word(step.test), op_word(*op));
-            return Err(format!("there is no {test} of {op} over this transport"));
-        }
         for size in &step.sizes {
-            check_size(*size, step.transport, *op, None).map_err(|error| error.to_string())?;
+            let limits = PathLimits::default();
+            refusal(step.test, *op, step.transport, *size, &limits)
+                .map_err(|error| error.to_string())?;
         }
     }
     if step.test == Test::Latency && step.directions.contains(&Direction::Both) {
@@ -218,35 +217,5 @@ fn check_values(step: &Step, timed: bool) -> Result<(), String> {
     match rules.into_iter().find(|(holds, _)| !holds) {
         Some((_, reason)) => Err(reason.to_owned()),
         None => Ok(()),
-    }
-}
-
-fn fits(test: Test, transport: Transport, op: Op) -> bool {
-    match (transport, op) {
-        (Transport::Rc | Transport::Null, Op::Send | Op::Write | Op::Read) => true,
-        (Transport::Tcp, Op::RequestResponse) => test == Test::Latency,
-        (Transport::Tcp, Op::Stream) => test != Test::Latency,
-        _ => false,
-    }
-}
-
-/// The word of a test in ids.
-pub(super) fn word(test: Test) -> &'static str {
-    match test {
-        Test::Integrity => "integrity",
-        Test::Latency => "latency",
-        Test::Bandwidth => "bandwidth",
-        Test::MessageRate => "message_rate",
-    }
-}
-
-/// The word of an operation in ids.
-pub(super) fn op_word(op: Op) -> &'static str {
-    match op {
-        Op::Send => "send",
-        Op::Write => "write",
-        Op::Read => "read",
-        Op::RequestResponse => "request_response",
-        Op::Stream => "stream",
     }
 }

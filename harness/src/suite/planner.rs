@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::file::{op_word, word};
 use super::{Lanes, Overrides, Plan, RailTraits, Scene, Step, Suite, SuiteError};
 use crate::plan::{Case, Direction, Group, Knobs, Op, Test, Transport, in_intervals};
-use crate::size::{check_size, size_text};
+use crate::possible::{PathLimits, refusal};
+use crate::size::size_text;
 
 /// What verified bytes are assumed to take, as slow as emulated hosts: 50 MB/s.
 const INTEGRITY_BYTES_PER_S: f64 = 50e6;
@@ -100,9 +100,9 @@ fn groups_at(
     let mut cases = Vec::new();
     for rail in places {
         let case = case(step, point, *rail);
-        let limit = rail.and_then(|rail| scene.rails[rail].max_message_bytes);
-        check_size(point.size, step.transport, point.op, limit)
-            .map_err(|error| SuiteError::Size { case: case.id.clone(), error })?;
+        let limits = rail.map_or_else(PathLimits::default, |rail| scene.rails[rail].limits);
+        refusal(step.test, point.op, step.transport, point.size, &limits)
+            .map_err(|error| SuiteError::Impossible { case: case.id.clone(), error })?;
         cases.push(case);
     }
     if step.together {
@@ -136,9 +136,9 @@ fn case(step: &Step, point: &Point, rail: Option<usize>) -> Case {
     let place = rail.map_or_else(|| "route".to_owned(), |rail| format!("rail{rail}"));
     let mut id = format!(
         "{}/{}/{}/{}/{place}/{}",
-        word(step.test),
-        transport_word(step.transport),
-        op_word(point.op),
+        step.test.word(),
+        step.transport.word(),
+        point.op.word(),
         point.size,
         direction_word(point.direction),
     );
@@ -175,13 +175,7 @@ fn case(step: &Step, point: &Point, rail: Option<usize>) -> Case {
 }
 
 fn title(step: &Step, point: &Point, place: &str) -> String {
-    let op = match point.op {
-        Op::Send => "SEND",
-        Op::Write => "WRITE",
-        Op::Read => "READ",
-        Op::RequestResponse => "TCP request/response",
-        Op::Stream => "TCP streams",
-    };
+    let op = point.op.text();
     let direction = match point.direction {
         Direction::AToB => "A to B",
         Direction::BToA => "B to A",
@@ -192,15 +186,7 @@ fn title(step: &Step, point: &Point, place: &str) -> String {
         _ => String::new(),
     };
     let size = size_text(point.size);
-    format!("{} {size} {op}{lanes}, {place}, {direction}", word(step.test).replace('_', " "))
-}
-
-fn transport_word(transport: Transport) -> &'static str {
-    match transport {
-        Transport::Rc => "rc",
-        Transport::Tcp => "tcp",
-        Transport::Null => "null",
-    }
+    format!("{} {size} {op}{lanes}, {place}, {direction}", step.test.word().replace('_', " "))
 }
 
 fn direction_word(direction: Direction) -> &'static str {

@@ -3,7 +3,7 @@ use crate::fixtures;
 use crate::plan::Case;
 
 fn scene(rails: usize) -> Scene {
-    Scene { rails: vec![RailTraits { tcp: true, max_message_bytes: None, mtu: 0 }; rails], tcp_streams: 2 }
+    Scene { rails: vec![RailTraits { tcp: true, ..RailTraits::default() }; rails], tcp_streams: 2 }
 }
 
 fn planned(suite: &str, rails: usize) -> Plan {
@@ -92,6 +92,7 @@ fn estimates_keep_to_the_time_budgets() {
     assert!(seconds("standard", 1) <= 240.0, "{}", seconds("standard", 1));
     assert!(seconds("standard", 8) <= 720.0, "{}", seconds("standard", 8));
     assert!(seconds("quick", 8) <= 180.0, "{}", seconds("quick", 8));
+    assert!(seconds("operations", 1) <= 180.0, "{}", seconds("operations", 1));
     assert!(seconds("quick", 0) > 5.0 && seconds("quick", 2) > seconds("quick", 1));
 }
 
@@ -189,7 +190,8 @@ fn senseless_overrides_are_refused() {
 #[test]
 fn a_size_above_the_ports_limit_is_refused() {
     let suite = Suite::built_in("standard").unwrap();
-    let rail = RailTraits { tcp: false, max_message_bytes: Some(65_536), mtu: 0 };
+    let limits = PathLimits { max_message_bytes: Some(65_536), ..PathLimits::default() };
+    let rail = RailTraits { tcp: false, limits };
     let scene = Scene { rails: vec![rail], tcp_streams: 1 };
     let error = suite.plan(&scene, &Overrides::default()).unwrap_err().to_string();
     assert!(
@@ -208,7 +210,8 @@ fn files_are_checked_strictly() {
         refused(&GOOD.replace(from, to))
     };
     assert!(
-        changed("[\"write\"]", "[\"stream\"]").contains("step 1: there is no bandwidth of stream")
+        changed("[\"write\"]", "[\"stream\"]")
+            .contains("step 1: there is no bandwidth of TCP streams over rc")
     );
     assert!(changed("[\"write\"]", "[]").contains("ops is empty"));
     assert!(changed("\"64KiB\"", "\"64KB\"").contains("is no size"));
@@ -239,7 +242,7 @@ fn identity_is_the_name_and_the_hash_of_the_text() {
     assert_ne!(suite.hash, one_step(&format!("{GOOD}# more\n")).unwrap().hash);
     // SHA-256 of the empty text, as published.
     assert_eq!(content_hash(""), "e3b0c44298fc");
-    assert_eq!(Suite::built_in_names().collect::<Vec<_>>(), ["quick", "standard"]);
+    assert_eq!(Suite::built_in_names().collect::<Vec<_>>(), ["quick", "standard", "operations"]);
     assert!(matches!(Suite::built_in("soak"), Err(SuiteError::Unknown(_))));
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fabbench_harness::plan::{Op, Test};
 
-use super::{CaseEnd, VERIFY_DEPTH};
+use super::{CaseEnd, VERIFY_DEPTH, operation};
 use crate::engine::stream::fit_depth;
 use crate::engine::{Note, Peer, round_trip, verify};
 use crate::host::counters::{PortCounters, delta};
@@ -15,7 +15,7 @@ use crate::session::protocol::PortPath;
 use crate::transport::verbs::rc::{
     AddressedSpec, EndAddress, PreparedAddressed, PreparedStream, RcAddressed, RcStream, StreamSpec,
 };
-use crate::transport::{Failure, FailureKind, Result};
+use crate::transport::{Failure, FailureKind, Request, Result, Span};
 
 /// How long the peer may take to build its queue pairs.
 const ADDRESS: Duration = Duration::from_secs(20);
@@ -55,13 +55,20 @@ impl CaseEnd<'_> {
                 }
                 Ok(())
             }
-            (Test::Latency, Op::Read) => {
-                let size = u32::try_from(self.prepare.size_bytes)
+            (Test::Latency, op) if op.fetches() => {
+                let len = u32::try_from(self.prepare.size_bytes)
                     .map_err(|_| self.internal("a READ of 4 GiB or more"))?;
-                let mut end = self.addressed(port, size.max(1) as usize, link)?;
+                let mut end = self.addressed(port, len.max(1) as usize, link)?;
                 let timing = self.timing();
+                // FETCH_ADD counts; CMP_SWAP finds the zero that it expects.
+                let request = Request {
+                    operation: operation(op),
+                    local: Span { offset: 0, len },
+                    add_or_compare: u64::from(op == Op::FetchAdd),
+                    ..Request::default()
+                };
                 self.repeats(&object, self.prepare.knobs.repeats, |e, repeat| {
-                    round_trip::repeat(e, &mut end, link, &Clock, &timing, size, repeat)
+                    round_trip::repeat(e, &mut end, link, &Clock, &timing, &request, repeat)
                 })
             }
             (Test::Latency, _) => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabbench_harness::plan::{Case, Direction, Op, Test};
+use fabbench_harness::plan::{Case, Direction, Test};
 use fabbench_reports::model::{CpuTime, Latency, Measurement, Memory, Method, Path, Rate, Repeat};
 use serde_json::{Value, json};
 
@@ -28,11 +28,12 @@ pub struct CaseOutcome<'a> {
     pub clock: (u64, f64),
 }
 
-/// Which host starts the operations of a case: the one whose payload moves, for READ the other.
+/// Which host starts the operations of a case: the one whose payload moves, for READ and atomics
+/// the other.
 pub fn initiator_of(case: &Case) -> usize {
     match (case.direction, case.op) {
-        (Direction::AToB, Op::Read) => 1,
-        (Direction::BToA, Op::Read) => 0,
+        (Direction::AToB, op) if op.fetches() => 1,
+        (Direction::BToA, op) if op.fetches() => 0,
         (Direction::BToA, _) => 1,
         _ => 0,
     }
@@ -218,6 +219,10 @@ fn integrity(outcome: &CaseOutcome, mut measurement: Measurement, to: usize) -> 
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} of {} chunks {what}", found.chunks))
         .chain(
+            (found.immediates_wrong > 0)
+                .then(|| format!("{} immediates wrong", found.immediates_wrong)),
+        )
+        .chain(
             (found.guard_bytes_wrong > 0)
                 .then(|| format!("{} guard bytes overwritten", found.guard_bytes_wrong)),
         )
@@ -240,7 +245,7 @@ fn latency(outcome: &CaseOutcome, mut measurement: Measurement) -> Measurement {
     }
     measurement.latency_ns = merged.latency();
     measurement.histogram = measurement.latency_ns.map(|_| merged.encoded());
-    measurement.is_half_rtt = Some(matches!(outcome.case.op, Op::Send | Op::Write));
+    measurement.is_half_rtt = Some(outcome.case.op.is_message());
     measurement
 }
 
@@ -264,7 +269,7 @@ fn bandwidth(
     (from, to): (usize, usize),
     common: &[Option<Window>],
 ) -> Measurement {
-    let read = outcome.case.op == Op::Read;
+    let read = outcome.case.op.fetches();
     let sender = if read { to } else { from };
     let bits = outcome.case.size_bytes as f64 * 8.0;
     let mut message_rates = Vec::new();
@@ -410,7 +415,7 @@ fn common_window(outcomes: &[CaseOutcome], r: usize) -> Option<Window> {
 
 #[cfg(test)]
 mod tests {
-    use fabbench_harness::plan::{Knobs, Transport};
+    use fabbench_harness::plan::{Knobs, Op, Transport};
 
     use super::*;
     use crate::session::protocol::{Counted, IntegrityResult};

@@ -5,13 +5,14 @@ use std::time::Duration;
 use fabbench_harness::plan::{
     Case, Direction, Group, Knobs, Op, Test, Transport, Tuning, in_intervals,
 };
-use fabbench_harness::size::{SizeError, SizeList, check_size, size_text};
+use fabbench_harness::possible::{PathLimits, refusal};
+use fabbench_harness::size::{SizeError, SizeList, size_text};
 use fabbench_harness::suite::{Plan, Scene};
 use fabbench_reports::model::Named;
 
 use super::collect::word;
 use super::{Request, run};
-use crate::cli::{CaseArgs, DirectionArg, OpArg, TransportArg};
+use crate::cli::{CaseArgs, DirectionArg, TransportArg};
 use crate::commands::{CommandError, ExitCode};
 
 /// Measures what `args` says as `test`.
@@ -60,9 +61,7 @@ impl<'a> Cases<'a> {
         let op = match (transport, test, args.op) {
             (Transport::Tcp, Test::Latency, _) => Op::RequestResponse,
             (Transport::Tcp, _, _) => Op::Stream,
-            (_, _, OpArg::Send) => Op::Send,
-            (_, _, OpArg::Write) => Op::Write,
-            (_, _, OpArg::Read) => Op::Read,
+            (_, _, op) => op.op(),
         };
         let direction = match args.direction {
             DirectionArg::AB => Direction::AToB,
@@ -77,12 +76,13 @@ impl<'a> Cases<'a> {
         let typed = match (args.size.is_empty(), test) {
             (false, _) => args.size.join(","),
             (true, Test::Latency | Test::MessageRate) => "8".into(),
+            (true, _) if op.is_atomic() => "8".into(),
             (true, _) => "64KiB".into(),
         };
         let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
         let sizes = SizeList::parse(&typed).map_err(|e| usage(&e))?;
         for size in sizes.fixed() {
-            check_size(size, transport, op, None).map_err(|e| usage(&e))?;
+            refusal(test, op, transport, size, &PathLimits::default()).map_err(|e| usage(&e))?;
         }
         if sizes.needs_mtu() && transport == Transport::Tcp {
             let why = SizeError::NoMtu("sockets carry a stream of bytes, which has no path MTU");
@@ -142,16 +142,14 @@ impl<'a> Cases<'a> {
         };
         let mut groups = Vec::new();
         for rail in rails {
-            let most = rail.and_then(|r| scene.rails[r].max_message_bytes);
-            let mtu = rail.map_or(0, |r| scene.rails[r].mtu);
-            for size in self.sizes.resolve(mtu) {
-                check_size(size, self.transport, self.op, most)
+            let limits = rail.map_or_else(PathLimits::default, |r| scene.rails[r].limits);
+            for size in self.sizes.resolve(limits.mtu.unwrap_or(0)) {
+                refusal(self.test, self.op, self.transport, size, &limits)
                     .map_err(|e| CommandError::usage(e.to_string()))?;
                 groups.push(self.group(rail, size));
             }
         }
-        let each =
-            (self.window() + self.args.warmup).as_secs_f64() * f64::from(self.args.repeats);
+        let each = (self.window() + self.args.warmup).as_secs_f64() * f64::from(self.args.repeats);
         let estimated_seconds = groups.len() as f64 * (each + 0.5);
         Ok(Plan { groups, estimated_seconds, notes: Vec::new() })
     }
@@ -172,7 +170,10 @@ impl<'a> Cases<'a> {
             rail,
             knobs: self.knobs(),
         };
-        Group { title: format!("{title} {} {op} {place}", size_text(size_bytes)), cases: vec![case] }
+        Group {
+            title: format!("{title} {} {op} {place}", size_text(size_bytes)),
+            cases: vec![case],
+        }
     }
 
     /// Knobs as typed, the rest by default.

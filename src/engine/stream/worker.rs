@@ -148,7 +148,8 @@ impl<'a, S: Stream> Pump<'a, S> {
         if room == 0 {
             return Ok(false);
         }
-        let n = u64::from(self.endpoint.start(lane, room.min(u64::from(self.flow.post_list)) as u32)?);
+        let n =
+            u64::from(self.endpoint.start(lane, room.min(u64::from(self.flow.post_list)) as u32)?);
         self.started[lane] += n;
         self.started_sum += n;
         Ok(n > 0)

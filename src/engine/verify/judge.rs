@@ -7,17 +7,21 @@ use crate::session::protocol::IntegrityResult;
 /// What guards are filled with.
 const GUARD_BYTE: u8 = 0xa5;
 
-/// A SEND that arrived: index of the slot whose receive it took, and its length.
+/// A message that arrived: index of the slot whose receive it took, its length and what came with
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub slot: usize,
     pub len: usize,
+    pub immediate: u32,
 }
 
 /// Judges the batches of one direction, one after the other.
 #[derive(Debug)]
 pub(super) struct Judge {
     pattern: Pattern,
+    /// Messages carry immediate data.
+    immediates: bool,
     result: IntegrityResult,
 }
 
@@ -41,8 +45,8 @@ struct Sightings {
 }
 
 impl Judge {
-    pub(super) fn new(pattern: Pattern) -> Self {
-        Judge { pattern, result: IntegrityResult::default() }
+    pub(super) fn new(pattern: Pattern, immediates: bool) -> Self {
+        Judge { pattern, immediates, result: IntegrityResult::default() }
     }
 
     pub(super) fn into_result(self) -> IntegrityResult {
@@ -104,6 +108,9 @@ impl Judge {
             let slot = &batch.slots[arrival.slot];
             let bytes = &memory[slot.offset..][..arrival.len.min(slot.room)];
             let chunk = self.name(slot, bytes, batch, newest[slot.lane]);
+            if self.immediates && arrival.immediate != self.pattern.immediate(chunk) {
+                self.wrong_immediate(chunk, arrival.immediate);
+            }
             let late = newest[slot.lane].is_some_and(|newest| chunk < newest);
             if late && sightings.times(chunk) == 0 {
                 wrong_order += sightings.len_of(batch, chunk);
@@ -121,6 +128,39 @@ impl Judge {
             (slot.offset, slot.len.max(arrived.map_or(0, |arrival| arrival.len)).min(slot.room))
         };
         self.guards(memory, batch.slots.iter().enumerate().map(filled));
+    }
+
+    /// Judges the immediates of WRITEs, before [`Judge::places`]: each chunk whose place was touched
+    /// must have told of itself once.
+    pub(super) fn immediates(&mut self, memory: &[u8], batch: &Batch, arrivals: &[Arrival]) {
+        let mut came: Vec<_> = arrivals.iter().map(|arrival| Some(arrival.immediate)).collect();
+        let mut silent = Vec::new();
+        for slot in &batch.slots {
+            let own = self.pattern.immediate(slot.chunk);
+            if let Some(place) = came.iter_mut().find(|immediate| **immediate == Some(own)) {
+                *place = None;
+                continue;
+            }
+            let bytes = &memory[slot.offset..][..slot.len];
+            if self.pattern.compare_complement(slot.chunk, bytes).first.is_some() {
+                silent.push(slot.chunk);
+            }
+        }
+        let mut foreign = came.into_iter().flatten();
+        for chunk in silent {
+            self.wrong_immediate(chunk, foreign.next().unwrap_or(0));
+        }
+        self.result.immediates_wrong += foreign.count() as u64;
+    }
+
+    fn wrong_immediate(&mut self, chunk: u64, found: u32) {
+        self.result.immediates_wrong += 1;
+        if self.result.first_wrong.is_empty() {
+            let expected = self.pattern.immediate(chunk);
+            self.result.first_wrong = format!(
+                "chunk {chunk}: immediate data {found:#010x} came, {expected:#010x} was due"
+            );
+        }
     }
 
     /// The chunk that a message is, counted as corrupted when it is none: then it counts as the

@@ -4,6 +4,7 @@
 //! places with the complement of what is due, so that each byte that does not come is wrong, and
 //! compares all of them; guards between the chunks show writes that went too far.
 
+mod atomics;
 mod judge;
 mod layout;
 mod pattern;
@@ -33,7 +34,7 @@ const TAKE: usize = 64;
 /// What to verify.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// SEND, WRITE or READ.
+    /// What moves the payload.
     pub operation: Operation,
     /// The case's message size; around it and around the MTU lie the sizes of the chunks.
     pub size: u64,
@@ -41,7 +42,7 @@ pub struct Plan {
     pub mtu: u32,
     /// Bytes to verify in each direction.
     pub volume_bytes: u64,
-    /// Receives that may be posted per lane (SEND).
+    /// Receives that may be posted per lane, for what takes one.
     pub receives_per_lane: u32,
     /// Bytes of the smaller of the two ends' buffers; none when both are as long as the peer says.
     pub buffer_bytes: Option<u64>,
@@ -105,9 +106,14 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
     fn layout(&mut self) -> Result<Layout> {
         let both = (self.endpoint.memory().len() as u64).min(self.endpoint.remote_len());
         let limit = self.plan.buffer_bytes.unwrap_or(u64::MAX).min(both) as usize;
-        let sends = self.plan.operation == Operation::Send;
+        let sends = self.plan.operation.is_send();
+        let takes_receive = self.plan.operation.takes_receive();
         let lanes = self.endpoint.lanes().max(1);
-        let most = if sends { self.plan.receives_per_lane.max(1) as usize * lanes } else { 65_536 };
+        let most = if takes_receive {
+            self.plan.receives_per_lane.max(1) as usize * lanes
+        } else {
+            65_536
+        };
         // Places of SENDs are all as long as the longest chunk: many shorter ones say more.
         let size = usize::try_from(self.plan.size).unwrap_or(limit);
         let wanted = if sends { (limit / 16).max(size.saturating_add(1)) } else { limit };
@@ -123,6 +129,9 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
 
     fn source(&mut self, direction: u64) -> Result<()> {
         let pattern = Pattern::new(self.plan.seed, direction);
+        if self.plan.operation.is_atomic() {
+            return self.offer_words(&pattern);
+        }
         for batch in self.layout()? {
             let number = batch.number;
             if self.plan.operation != Operation::Read {
@@ -135,7 +144,7 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
             if self.plan.operation == Operation::Read {
                 self.peer.tell(&Note::BatchReady { batch: number })?;
             } else {
-                self.move_all(&batch)?;
+                self.move_all(&batch, &pattern)?;
                 self.peer.tell(&Note::BatchSent { batch: number })?;
             }
             match self.await_note("the comparison of a batch", |_| {})? {
@@ -148,18 +157,33 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
     }
 
     fn sink(&mut self, direction: u64) -> Result<IntegrityResult> {
-        let mut judge = Judge::new(Pattern::new(self.plan.seed, direction));
+        let pattern = Pattern::new(self.plan.seed, direction);
+        if self.plan.operation.is_atomic() {
+            return self.count_words(pattern);
+        }
+        let mut judge = Judge::new(pattern, self.plan.operation.has_immediate());
         for batch in self.layout()? {
             judge.prepare(self.endpoint.memory(), &batch);
             let go_on = match self.plan.operation {
-                Operation::Send => self.take_messages(&batch, &mut judge)?,
-                Operation::Read => {
+                Operation::Send | Operation::SendImm => {
+                    let arrivals = self.take_arrivals(&batch)?;
+                    judge.messages(self.endpoint.memory(), &batch, &arrivals);
+                    arrivals.len() == batch.slots.len()
+                }
+                Operation::WriteImm => {
+                    let arrivals = self.take_arrivals(&batch)?;
+                    let memory = self.endpoint.memory();
+                    judge.immediates(memory, &batch, &arrivals);
+                    judge.places(memory, &batch);
+                    arrivals.len() == batch.slots.len()
+                }
+                Operation::Read | Operation::FetchAdd | Operation::CmpSwap => {
                     self.await_ready(batch.number)?;
-                    self.move_all(&batch)?;
+                    self.move_all(&batch, &pattern)?;
                     judge.places(self.endpoint.memory(), &batch);
                     true
                 }
-                Operation::Write | Operation::WriteImm => {
+                Operation::Write => {
                     self.peer.tell(&Note::BatchReady { batch: batch.number })?;
                     self.await_sent(&batch, |_| {})?;
                     judge.places(self.endpoint.memory(), &batch);
@@ -175,13 +199,15 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
     }
 
     /// Posts every chunk of `batch` and waits until all are complete.
-    fn move_all(&mut self, batch: &Batch) -> Result<()> {
+    fn move_all(&mut self, batch: &Batch, pattern: &Pattern) -> Result<()> {
         let mut watch = Watch::new(self.end);
         let mut completions = [Completion::default(); TAKE];
         let (mut posted, mut done) = (0, 0);
         while done < batch.slots.len() {
             let mut moved = false;
-            while posted < batch.slots.len() && self.endpoint.post(&self.request(batch, posted))? {
+            while posted < batch.slots.len()
+                && self.endpoint.post(&self.request(batch, posted, pattern))?
+            {
                 posted += 1;
                 moved = true;
             }
@@ -198,23 +224,27 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
         Ok(())
     }
 
-    fn request(&self, batch: &Batch, index: usize) -> Request {
+    fn request(&self, batch: &Batch, index: usize, pattern: &Pattern) -> Request {
         let slot = &batch.slots[index];
         Request {
             operation: self.plan.operation,
             lane: slot.lane,
             local: Span { offset: slot.offset as u64, len: slot.len as u32 },
             remote_offset: slot.offset as u64,
-            immediate: 0,
+            immediate: pattern.immediate(slot.chunk),
             signal: true,
             id: index as u64,
+            ..Request::default()
         }
     }
 
-    /// SEND: offers every slot, judges what came; false when offered slots are left over.
-    fn take_messages(&mut self, batch: &Batch, judge: &mut Judge) -> Result<bool> {
+    /// Offers a receive for every slot and collects what came; fewer when something was lost. A
+    /// WRITE takes of its receive only that it is there.
+    fn take_arrivals(&mut self, batch: &Batch) -> Result<Vec<Arrival>> {
+        let sends = self.plan.operation.is_send();
         for (index, slot) in batch.slots.iter().enumerate() {
-            let span = Span { offset: slot.offset as u64, len: slot.room as u32 };
+            let len = if sends { slot.room as u32 } else { 0 };
+            let span = Span { offset: slot.offset as u64, len };
             if !self.endpoint.post_receive(slot.lane, span, index as u64)? {
                 let cause = format!("no room for receive {index} of a lane; rx-depth is too small");
                 return Err(Failure::new(FailureKind::Internal, "verify", self.end.object, cause));
@@ -236,8 +266,7 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
                 self.endpoint.idle(empty)?;
             }
         }
-        judge.messages(self.endpoint.memory(), batch, &arrivals);
-        Ok(arrivals.len() == batch.slots.len())
+        Ok(arrivals)
     }
 
     fn await_ready(&mut self, wanted: u64) -> Result<()> {
@@ -262,7 +291,8 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
 
 fn note_arrival(arrivals: &mut Vec<Arrival>, completion: &Completion) {
     if completion.arrival {
-        arrivals.push(Arrival { slot: completion.id as usize, len: completion.len as usize });
+        let Completion { id, len, immediate, .. } = *completion;
+        arrivals.push(Arrival { slot: id as usize, len: len as usize, immediate });
     }
 }
 

@@ -68,6 +68,11 @@ impl Pattern {
         self.word(chunk, (index / WORD) as u64).to_le_bytes()[index % WORD]
     }
 
+    /// Immediate data that goes with `chunk`; never 0, which stands for none.
+    pub fn immediate(&self, chunk: u64) -> u32 {
+        mix(chunk ^ self.key.rotate_left(32)) as u32 | 1
+    }
+
     #[inline]
     fn word(&self, chunk: u64, index: u64) -> u64 {
         mix(((chunk << INDEX_BITS) | index) ^ self.key)

@@ -28,10 +28,19 @@ fn plan(operation: Operation, sends: bool, receives: bool) -> Plan {
 /// Payload from the end that posts operations, with `fault` in them, to the other; what the
 /// receiver found.
 fn transfer(operation: Operation, lanes: usize, fault: Option<Fault>) -> IntegrityResult {
+    transfer_of(operation, lanes, VOLUME, fault)
+}
+
+pub(super) fn transfer_of(
+    operation: Operation,
+    lanes: usize,
+    volume_bytes: u64,
+    fault: Option<Fault>,
+) -> IntegrityResult {
     let (mut left, mut right) = pair(BUFFER, lanes, 32, fault);
-    let fetches = operation == Operation::Read;
-    let ours = plan(operation, !fetches, fetches);
-    let theirs = plan(operation, fetches, !fetches);
+    let fetches = operation.fetches();
+    let ours = Plan { volume_bytes, ..plan(operation, !fetches, fetches) };
+    let theirs = Plan { volume_bytes, ..plan(operation, fetches, !fetches) };
     let go = |end: &End, endpoint: &mut LocalAddressed, mut peer, plan: &Plan| {
         run(end, endpoint, &mut peer, &Clock, plan).unwrap()
     };
@@ -46,9 +55,9 @@ fn transfer(operation: Operation, lanes: usize, fault: Option<Fault>) -> Integri
 
 /// The first batch as both ends lay it out.
 fn first_batch(operation: Operation, lanes: usize) -> Vec<Slot> {
-    let uniform = operation == Operation::Send;
+    let uniform = operation.is_send();
     let sizes = mixed_sizes(4_096, 1_024, BUFFER / 2 - 2 * layout::GUARD);
-    let most = if uniform { 8 * lanes } else { 65_536 };
+    let most = if operation.takes_receive() { 8 * lanes } else { 65_536 };
     let shape = Shape { sizes, volume: VOLUME, limit: BUFFER, lanes, most, uniform };
     Layout::new(shape).next().unwrap().slots
 }
@@ -69,7 +78,8 @@ fn kinds(result: &IntegrityResult) -> [u64; 4] {
     [result.dropped, result.repeated, result.misplaced, result.corrupted]
 }
 
-const ALL: [Operation; 3] = [Operation::Send, Operation::Write, Operation::Read];
+const ALL: [Operation; 5] =
+    [Operation::Send, Operation::SendImm, Operation::Write, Operation::WriteImm, Operation::Read];
 
 #[test]
 fn a_sound_path_is_right_in_every_byte() {
@@ -128,7 +138,7 @@ fn a_repeated_chunk_displaces_the_next() {
 
 #[test]
 fn a_flipped_byte_is_one_wrong_byte() {
-    for operation in [Operation::Send, Operation::Write] {
+    for operation in ALL.into_iter().filter(|operation| !operation.fetches()) {
         for at in [0, 2, 7] {
             let slot = first_batch(operation, 1)[at];
             let index = slot.len - 1;
@@ -141,6 +151,21 @@ fn a_flipped_byte_is_one_wrong_byte() {
             assert!(result.first_wrong.contains(&format!("byte {index}:")));
         }
     }
+}
+
+#[test]
+fn a_flipped_immediate_is_told_and_no_byte_is_wrong() {
+    for operation in [Operation::SendImm, Operation::WriteImm] {
+        for lanes in [1, 2] {
+            let fault = Fault { at: 5, wrong: Wrong::Immediate };
+            let result = transfer(operation, lanes, Some(fault));
+            assert_eq!((result.immediates_wrong, result.bytes_wrong), (1, 0), "{operation:?}");
+            assert_eq!(kinds(&result), [0; 4], "{result:?}");
+            assert!(result.first_wrong.starts_with("chunk 5: immediate data"), "{result:?}");
+        }
+    }
+    let result = transfer(Operation::Send, 1, Some(Fault { at: 5, wrong: Wrong::Immediate }));
+    assert_eq!((result.immediates_wrong, result.first_wrong.as_str()), (0, ""), "it has none");
 }
 
 #[test]

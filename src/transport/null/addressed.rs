@@ -8,19 +8,21 @@ use crate::transport::{
     Addressed, Completion, Failure, FailureKind, Operation, Request, Result, Span,
 };
 
-/// What goes wrong with one chunk.
+/// What goes wrong with one chunk or one atomic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
     /// It never comes.
     Drop,
     /// It comes again in place of the one after it.
     Repeat,
-    /// The byte at this index comes with one bit flipped.
+    /// The byte at this index comes with one bit flipped; of an atomic, of what it brings back.
     Flip(usize),
     /// It goes to this offset instead. SEND: it changes places with the one after it.
     Misplace(u64),
     /// This many bytes more than asked for are changed behind it (not for SEND).
     Overrun(usize),
+    /// Its immediate data comes with one bit flipped.
+    Immediate,
 }
 
 /// A fault in the operations that one end posts.
@@ -35,9 +37,10 @@ pub struct Fault {
 /// What travels.
 #[derive(Debug, Clone)]
 enum Parcel {
-    Send { lane: usize, bytes: Vec<u8> },
+    Send { lane: usize, bytes: Vec<u8>, immediate: u32 },
     Write { offset: u64, bytes: Vec<u8>, lane: usize, immediate: Option<u32> },
     Ask { from: Span, to: u64, completion: Completion },
+    Atomic { request: Request, flip: Option<usize>, twice: bool },
     Answer { to: u64, bytes: Vec<u8>, completion: Completion },
 }
 
@@ -55,8 +58,11 @@ pub struct LocalAddressed {
     done: VecDeque<Completion>,
     fault: Option<Fault>,
     posted: u64,
-    held: Option<(usize, Vec<u8>)>,
+    held: Option<Held>,
 }
+
+/// A message that waits: lane, bytes, immediate.
+type Held = (usize, Vec<u8>, u32);
 
 /// Both ends, with buffers of `len` bytes, room for `room` operations and receives per lane, and
 /// `fault` in what the first end posts.
@@ -102,16 +108,16 @@ impl LocalAddressed {
     /// Takes a parcel in; gives it back when no receive is posted for it.
     fn take(&mut self, parcel: Parcel) -> Result<Option<Parcel>> {
         match parcel {
-            Parcel::Send { lane, bytes } => {
+            Parcel::Send { lane, bytes, immediate } => {
                 let Some((span, id)) = self.receives[lane].pop_front() else {
-                    return Ok(Some(Parcel::Send { lane, bytes }));
+                    return Ok(Some(Parcel::Send { lane, bytes, immediate }));
                 };
                 if bytes.len() > span.len as usize {
                     return Err(bad(format!("a message of {} bytes is too long", bytes.len())));
                 }
                 self.put(span.offset, &bytes)?;
                 let len = bytes.len() as u32;
-                self.done.push_back(Completion { id, lane, arrival: true, len, immediate: 0 });
+                self.done.push_back(Completion { id, lane, arrival: true, len, immediate });
             }
             Parcel::Write { offset, bytes, lane, immediate } => {
                 if let Some(value) = immediate {
@@ -128,12 +134,38 @@ impl LocalAddressed {
                 let bytes = self.get(from)?;
                 lock(&self.peer).push_back(Parcel::Answer { to, bytes, completion });
             }
+            Parcel::Atomic { request, flip, twice } => self.change(&request, flip, twice)?,
             Parcel::Answer { to, bytes, completion } => {
                 self.put(to, &bytes)?;
                 self.done.push_back(completion);
             }
         }
         Ok(None)
+    }
+
+    /// Carries out an atomic of the peer and answers with what stood there.
+    fn change(&mut self, request: &Request, flip: Option<usize>, twice: bool) -> Result<()> {
+        let place = Span { offset: request.remote_offset, len: 8 };
+        let mut answer = Vec::new();
+        for _ in 0..1 + usize::from(twice) {
+            answer = self.get(place)?;
+            let mut word = [0; 8];
+            word.copy_from_slice(&answer);
+            let old = u64::from_ne_bytes(word);
+            let new = match request.operation {
+                Operation::FetchAdd => old.wrapping_add(request.add_or_compare),
+                _ if old == request.add_or_compare => request.swap,
+                _ => old,
+            };
+            self.put(place.offset, &new.to_ne_bytes())?;
+        }
+        if let Some(byte) = flip.and_then(|index| answer.get_mut(index)) {
+            *byte ^= 0x10;
+        }
+        let (id, lane, to) = (request.id, request.lane, request.local.offset);
+        let completion = Completion { id, lane, ..Completion::default() };
+        lock(&self.peer).push_back(Parcel::Answer { to, bytes: answer, completion });
+        Ok(())
     }
 
     fn put(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -160,36 +192,38 @@ impl LocalAddressed {
 
     fn ship(&mut self, request: &Request, mut bytes: Vec<u8>) {
         let mut offset = request.remote_offset;
-        let sends = request.operation == Operation::Send;
+        let sends = request.operation.is_send();
+        let mut immediate = if request.operation.has_immediate() { request.immediate } else { 0 };
         if self.follows(|wrong| wrong == Wrong::Repeat) {
-            let (_, first) = self.held.take().unwrap_or_default();
+            let (_, first, of_first) = self.held.take().unwrap_or_default();
             let len = if sends { first.len() } else { first.len().min(bytes.len()) };
             bytes = first[..len].to_vec();
+            immediate = of_first;
         }
         match self.wrong() {
             Some(Wrong::Drop) => return,
-            Some(Wrong::Repeat) => self.held = Some((request.lane, bytes.clone())),
+            Some(Wrong::Repeat) => self.held = Some((request.lane, bytes.clone(), immediate)),
             Some(Wrong::Flip(index)) => bytes[index] ^= 0x10,
             Some(Wrong::Misplace(_)) if sends => {
-                self.held = Some((request.lane, bytes));
+                self.held = Some((request.lane, bytes, immediate));
                 return;
             }
             Some(Wrong::Misplace(elsewhere)) => offset = elsewhere,
             Some(Wrong::Overrun(more)) => bytes.resize(bytes.len() + more, 0x11),
+            Some(Wrong::Immediate) => immediate ^= 1 << 20,
             None => {}
         }
         let lane = request.lane;
         let mut peer = lock(&self.peer);
         match request.operation {
-            Operation::Send => peer.push_back(Parcel::Send { lane, bytes }),
-            Operation::Write => {
-                peer.push_back(Parcel::Write { offset, bytes, lane, immediate: None });
+            Operation::Send | Operation::SendImm => {
+                peer.push_back(Parcel::Send { lane, bytes, immediate });
             }
-            Operation::WriteImm => {
-                let immediate = Some(request.immediate);
+            Operation::Write | Operation::WriteImm => {
+                let immediate = request.operation.has_immediate().then_some(immediate);
                 peer.push_back(Parcel::Write { offset, bytes, lane, immediate });
             }
-            Operation::Read => {}
+            Operation::Read | Operation::FetchAdd | Operation::CmpSwap => {}
         }
         drop(peer);
         self.release(sends);
@@ -199,10 +233,32 @@ impl LocalAddressed {
     fn release(&mut self, sends: bool) {
         if sends
             && self.follows(|wrong| matches!(wrong, Wrong::Misplace(_)))
-            && let Some((lane, bytes)) = self.held.take()
+            && let Some((lane, bytes, immediate)) = self.held.take()
         {
-            lock(&self.peer).push_back(Parcel::Send { lane, bytes });
+            lock(&self.peer).push_back(Parcel::Send { lane, bytes, immediate });
         }
+    }
+
+    fn ask_atomic(&mut self, request: &Request, completion: Completion) -> Result<()> {
+        let Request { local, remote_offset, .. } = *request;
+        if local.len != 8 || !remote_offset.is_multiple_of(8) {
+            return Err(bad(format!("an atomic of {} bytes at {remote_offset}", local.len)));
+        }
+        let mut request = *request;
+        let (mut flip, mut twice) = (None, false);
+        match self.wrong() {
+            Some(Wrong::Drop) => {
+                let nothing = Parcel::Answer { to: local.offset, bytes: Vec::new(), completion };
+                lock(&self.inbox).push_back(nothing);
+                return Ok(());
+            }
+            Some(Wrong::Flip(index)) => flip = Some(index),
+            Some(Wrong::Repeat) => twice = true,
+            Some(Wrong::Misplace(elsewhere)) => request.remote_offset = elsewhere,
+            _ => {}
+        }
+        lock(&self.peer).push_back(Parcel::Atomic { request, flip, twice });
+        Ok(())
     }
 
     fn ask(&mut self, request: &Request, completion: Completion) {
@@ -231,6 +287,8 @@ impl Addressed for LocalAddressed {
         let completion = Completion { id, lane, ..Completion::default() };
         if request.operation == Operation::Read {
             self.ask(request, completion);
+        } else if request.operation.is_atomic() {
+            self.ask_atomic(request, completion)?;
         } else {
             let bytes = self.get(request.local)?;
             self.ship(request, bytes);

@@ -61,6 +61,8 @@ fn device_facts(name: &str) -> VerbsDevice {
         max_mr_size: limits.max_mr_size,
         max_qp_init_rd_atom: limits.max_qp_init_rd_atom,
         max_qp_rd_atom: limits.max_qp_rd_atom,
+        atomic_cap: Some(limits.atomic_cap),
+        capabilities: Some(limits.capabilities),
         ports: (1..=limits.ports)
             .filter_map(|port| {
                 let attributes = context.query_port(port).ok()?;
@@ -109,8 +111,19 @@ pub struct Limits {
     pub max_qp_init_rd_atom: u32,
     /// Outstanding READs and atomics as responder.
     pub max_qp_rd_atom: u32,
+    /// `ibv_atomic_cap`: 0 none, 1 within the device, 2 with the host's CPUs as well.
+    pub atomic_cap: u32,
+    /// `device_cap_flags`.
+    pub capabilities: u32,
     /// Number of ports.
     pub ports: u8,
+}
+
+impl Limits {
+    /// Atomic operations are offered.
+    pub fn has_atomics(&self) -> bool {
+        self.atomic_cap > 0
+    }
 }
 
 impl Context {
@@ -417,6 +430,8 @@ fn limits(attributes: &ffi::ibv_device_attr_ex) -> Limits {
         max_mr_size: old.max_mr_size,
         max_qp_init_rd_atom: count(old.max_qp_init_rd_atom),
         max_qp_rd_atom: count(old.max_qp_rd_atom),
+        atomic_cap: old.atomic_cap,
+        capabilities: old.device_cap_flags,
         ports: u8::try_from(attributes.phys_port_cnt_ex).unwrap_or(u8::MAX).max(old.phys_port_cnt),
     }
 }

@@ -21,6 +21,8 @@ impl Access {
     pub const REMOTE_WRITE: Access = Access(ffi::IBV_ACCESS_REMOTE_WRITE);
     /// The peer may READ from it.
     pub const REMOTE_READ: Access = Access(ffi::IBV_ACCESS_REMOTE_READ);
+    /// The peer may change words of it by atomics.
+    pub const REMOTE_ATOMIC: Access = Access(ffi::IBV_ACCESS_REMOTE_ATOMIC);
     /// The device may reorder its writes to it, where it can: never for memory that is polled.
     pub const RELAXED_ORDERING: Access = Access(ffi::IBV_ACCESS_RELAXED_ORDERING);
 

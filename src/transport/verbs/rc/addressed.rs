@@ -14,6 +14,9 @@ use crate::transport::{
     Addressed, Completion, Failure, FailureKind, Operation, Request, Result, Span,
 };
 
+/// Where and with what an atomic works.
+type Atomic = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_2;
+
 /// What an addressed endpoint is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressedSpec {
@@ -46,14 +49,16 @@ impl PreparedAddressed {
         let context = Context::open(&spec.port.device)?;
         let most = context.limits().max_qp_wr.max(1);
         let (tx_depth, rx_depth) = (spec.tx_depth.clamp(1, most), spec.rx_depth.clamp(1, most));
+        let access = Access::LOCAL_WRITE
+            | Access::REMOTE_WRITE
+            | Access::REMOTE_READ
+            | Access::RELAXED_ORDERING;
+        let atomics = context.limits().has_atomics();
         let parts = Parts {
             port: spec.port.clone(),
             lanes: spec.lanes,
             capacity: Capacity { sends: tx_depth, receives: rx_depth, inline: 0 },
-            access: Access::LOCAL_WRITE
-                | Access::REMOTE_WRITE
-                | Access::REMOTE_READ
-                | Access::RELAXED_ORDERING,
+            access: if atomics { access | Access::REMOTE_ATOMIC } else { access },
             buffer_len: spec.buffer_len,
         };
         let prepared = Prepared::new(context, &parts)?;
@@ -159,6 +164,20 @@ impl RcAddressed {
         Ok(self.remote.address + offset)
     }
 
+    fn atomic(&self, request: &Request) -> Result<Atomic> {
+        let remote_addr = self.remote_address(request)?;
+        if request.local.len != 8 || !remote_addr.is_multiple_of(8) {
+            let cause = format!(
+                "an atomic is of 8 aligned bytes, not of {} at {}",
+                request.local.len, request.remote_offset
+            );
+            let kind = FailureKind::Internal;
+            return Err(Failure::new(kind, "address memory", &self.object, cause));
+        }
+        let Request { add_or_compare: compare_add, swap, .. } = *request;
+        Ok(Atomic { remote_addr, compare_add, swap, rkey: self.remote.key })
+    }
+
     #[cold]
     fn outside(&self, buffer: &str, offset: u64, span: u32, len: u64) -> Failure {
         let cause = format!("{span} bytes at {offset} reach outside the {buffer} {len} bytes");
@@ -210,12 +229,17 @@ impl Addressed for RcAddressed {
         wr.send_flags = if request.signal { ffi::IBV_SEND_SIGNALED } else { 0 };
         wr.opcode = match request.operation {
             Operation::Send => ffi::IBV_WR_SEND,
+            Operation::SendImm => ffi::IBV_WR_SEND_WITH_IMM,
             Operation::Write => ffi::IBV_WR_RDMA_WRITE,
             Operation::WriteImm => ffi::IBV_WR_RDMA_WRITE_WITH_IMM,
             Operation::Read => ffi::IBV_WR_RDMA_READ,
+            Operation::FetchAdd => ffi::IBV_WR_ATOMIC_FETCH_AND_ADD,
+            Operation::CmpSwap => ffi::IBV_WR_ATOMIC_CMP_AND_SWP,
         };
         wr.__bindgen_anon_1.imm_data = request.immediate.to_be();
-        if request.operation != Operation::Send {
+        if request.operation.is_atomic() {
+            wr.wr.atomic = self.atomic(request)?;
+        } else if !request.operation.is_send() {
             wr.wr.rdma.remote_addr = self.remote_address(request)?;
             wr.wr.rdma.rkey = self.remote.key;
         }

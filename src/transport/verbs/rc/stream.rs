@@ -35,7 +35,7 @@ const RECEIVE: u64 = 1 << 63;
 pub struct StreamSpec {
     /// The way out.
     pub port: PortPath,
-    /// Operation: SEND, WRITE or READ.
+    /// Operation: SEND or WRITE with or without immediate, READ, FETCH_ADD or CMP_SWAP.
     pub op: Op,
     /// Message size in bytes.
     pub size: u64,
@@ -94,7 +94,8 @@ impl Arrival {
         let one_packet = spec.size <= u64::from(spec.port.mtu);
         let has_word = spec.size >= 4 && spec.size.is_multiple_of(4);
         match spec.op {
-            Op::Read => Arrival::None,
+            op if op.fetches() => Arrival::None,
+            Op::WriteImm => Arrival::Immediate { every: 1 },
             Op::Write if spec.latency && one_packet && has_word => Arrival::Memory,
             Op::Write => Arrival::Immediate { every: if spec.latency { 1 } else { signal_every } },
             _ => Arrival::Receive,
@@ -138,7 +139,7 @@ impl Shape {
         let size = size.ok_or_else(|| {
             refuse(format!("{} bytes are above the port's {max_msg} a message", spec.size))
         })?;
-        if !matches!(spec.op, Op::Send | Op::Write | Op::Read) || spec.lanes == 0 {
+        if !(spec.op.is_message() || spec.op.fetches()) || spec.lanes == 0 {
             return Err(refuse(format!("{:?} over {} queue pairs", spec.op, spec.lanes)));
         }
         let stride = spec.size.max(1).next_multiple_of(LINE);
@@ -160,7 +161,7 @@ impl Shape {
             Arrival::Memory | Arrival::None => 1,
         };
         let wanted = spec.inline.unwrap_or(INLINE);
-        let inline = if spec.op != Op::Read && size <= wanted { size } else { 0 };
+        let inline = if spec.op.is_message() && size <= wanted { size } else { 0 };
         let relaxed = arrival != Arrival::Memory;
         let op = spec.op;
         let slots = depth;
@@ -222,6 +223,9 @@ impl Shape {
         if self.op == Op::Read {
             access = access | Access::REMOTE_READ;
         }
+        if self.op.is_atomic() {
+            access = access | Access::REMOTE_ATOMIC;
+        }
         if self.relaxed { access | Access::RELAXED_ORDERING } else { access }
     }
 }
@@ -239,6 +243,11 @@ impl PreparedStream {
     /// What the device refuses, or lacks; a size that a message cannot have.
     pub fn new(spec: &StreamSpec) -> Result<PreparedStream> {
         let context = Context::open(&spec.port.device)?;
+        if spec.op.is_atomic() && !context.limits().has_atomics() {
+            let cause = "the device offers no atomic operations (atomic_cap is none)";
+            let kind = FailureKind::Refused;
+            return Err(Failure::new(kind, spec.op.text(), &spec.port.device, cause));
+        }
         let max_msg = context.query_port(spec.port.port)?.max_msg_sz;
         let mut shape = Shape::new(spec, context.limits().max_qp_wr, max_msg)?;
         let (sends, receives, inline) = (shape.sends(), shape.receives, shape.inline);
@@ -332,8 +341,8 @@ impl RcStream {
             ("polling".into(), if soft { "busy, asleep when idle" } else { "busy" }.into()),
             ("timeout".into(), self.timeout.into()),
         ]);
-        match shape.op {
-            Op::Read => effective.insert("outstanding_reads".into(), self.rd_atomic.into()),
+        match shape.arrival {
+            Arrival::None => effective.insert("outstanding_reads".into(), self.rd_atomic.into()),
             _ => effective.insert("rx_depth".into(), shape.receives.into()),
         };
         effective
@@ -362,9 +371,9 @@ impl RcStream {
                 continue;
             }
             let before = lane.arrived;
-            lane.arrived = match done.immediate() {
-                Some(count) => extend(before, count),
-                None => before + 1,
+            lane.arrived = match (done.immediate(), self.shape.arrival) {
+                (Some(count), Arrival::Immediate { .. }) => extend(before, count),
+                _ => before + 1,
             };
             self.arrived += lane.arrived - before;
             lane.taken += 1;
@@ -471,12 +480,20 @@ impl Stream for RcStream {
     }
 }
 
+/// Where and with what an atomic works.
+type Atomic = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_2;
+
+/// Where a WRITE or a READ goes.
+type Place = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_1;
+
 /// A queue pair with its requests, written once and posted again and again.
 struct Lane {
     pair: QueuePair,
     index: u64,
     sends: Requests<ffi::ibv_send_wr>,
     receives: Requests<ffi::ibv_recv_wr>,
+    /// Some place in the peer's buffer.
+    there: Place,
     /// Messages started.
     started: u64,
     /// Messages started up to the last one whose completion was asked for.
@@ -508,6 +525,7 @@ impl Lane {
             index,
             sends: send_requests(index, shape, region, remote),
             receives: receive_requests(index, shape, region),
+            there: Place { remote_addr: remote.address, rkey: remote.key },
             started: 0,
             signalled: 0,
             finished: 0,
@@ -542,6 +560,9 @@ impl Lane {
                     if last { ffi::IBV_WR_RDMA_WRITE_WITH_IMM } else { ffi::IBV_WR_RDMA_WRITE };
                 request.__bindgen_anon_1.imm_data = (sequence as u32).to_be();
             }
+            if shape.op == Op::SendImm {
+                request.__bindgen_anon_1.imm_data = (sequence as u32).to_be();
+            }
             if signal {
                 request.send_flags |= ffi::IBV_SEND_SIGNALED;
                 self.signalled = sequence;
@@ -563,8 +584,7 @@ impl Lane {
         };
         request.send_flags = ffi::IBV_SEND_SIGNALED;
         request.__bindgen_anon_1.imm_data = (self.started as u32).to_be();
-        // SAFETY: every request of this lane has a remote address and key.
-        request.wr.rdma = unsafe { self.sends.requests[0].wr.rdma };
+        request.wr.rdma = self.there;
         self.signalled = self.started;
         // SAFETY: no scatter entries.
         Ok(unsafe { self.pair.post_send(&mut request) }?)
@@ -651,7 +671,7 @@ fn send_requests(
     region: &MemoryRegion,
     remote: &Remote,
 ) -> Requests<ffi::ibv_send_wr> {
-    let read = shape.op == Op::Read;
+    let read = shape.op.fetches();
     let own_base = if read { shape.area() } else { 0 };
     // The peer's buffer is laid out as this one, with its own number of slots.
     let there = Shape { slots: remote.slots as u32, ..*shape };
@@ -669,14 +689,23 @@ fn send_requests(
         request.num_sge = i32::from(shape.size > 0);
         request.opcode = match shape.op {
             Op::Read => ffi::IBV_WR_RDMA_READ,
-            Op::Write => ffi::IBV_WR_RDMA_WRITE,
+            Op::Write | Op::WriteImm => ffi::IBV_WR_RDMA_WRITE,
+            Op::FetchAdd => ffi::IBV_WR_ATOMIC_FETCH_AND_ADD,
+            Op::CmpSwap => ffi::IBV_WR_ATOMIC_CMP_AND_SWP,
+            Op::SendImm => ffi::IBV_WR_SEND_WITH_IMM,
             _ => ffi::IBV_WR_SEND,
         };
         if shape.size > 0 && shape.inline >= shape.size {
             request.send_flags = ffi::IBV_SEND_INLINE;
         }
-        request.wr.rdma.remote_addr = remote.address + remote_base + there.offset(lane, slot);
-        request.wr.rdma.rkey = remote.key;
+        let remote_addr = remote.address + remote_base + there.offset(lane, slot);
+        if shape.op.is_atomic() {
+            // Counts up, or finds what it expects: the buffer is of zeroes.
+            let compare_add = u64::from(shape.op == Op::FetchAdd);
+            request.wr.atomic = Atomic { remote_addr, compare_add, swap: 0, rkey: remote.key };
+        } else {
+            request.wr.rdma = Place { remote_addr, rkey: remote.key };
+        }
         request
     };
     Requests::new(entries, request)
