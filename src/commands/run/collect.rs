@@ -282,16 +282,13 @@ fn bandwidth(
         // A window that ends by number is each end's own: nothing is cut off it.
         let window = window.filter(|_| received.counted.is_none());
         let rates = rates_inside(&received.received_series, received, interval_ns, window);
-        let per_s = mean_rate(&rates, received);
+        let (per_s, window_ns) = mean_rate(&rates, received, interval_ns);
         measurement.repeats.push(Repeat {
             sent_bps: (!read).then(|| sent_bps(sent, bits)),
             received_bps: Some(per_s * bits),
             messages_sent: sent.messages_sent,
             messages_received: received.messages_received,
-            window_ns: match received.counted {
-                Some(counted) => counted.received_ns,
-                None => rates.len() as u64 * interval_ns,
-            },
+            window_ns,
             skew_ns: skew(outcome, r),
             intervals_bps: rates.iter().map(|n| n * bits).collect(),
             longest_gap_ns: received.longest_gap_ns,
@@ -354,16 +351,20 @@ fn rates_inside(
     summary::interval_rates(&chosen, 1.0, interval_ns)
 }
 
-/// Mean of the intervals chosen; over the window's real length where all of them are, since a window
-/// begins and ends at the first turn of the loop after its edges.
-fn mean_rate(rates: &[f64], received: &SideRepeat) -> f64 {
+/// Mean of the intervals chosen and the time that it was counted in, ns: the window's real length
+/// where all of them are, since a window begins and ends at the first turn of the loop after its
+/// edges.
+fn mean_rate(rates: &[f64], received: &SideRepeat, interval_ns: u64) -> (f64, u64) {
     if let Some(counted) = &received.counted {
-        return summary::per_second(counted.received, 1.0, counted.received_ns);
+        let per_s = summary::per_second(counted.received, 1.0, counted.received_ns);
+        return (per_s, counted.received_ns);
     }
     if rates.len() == received.received_series.len() {
-        return summary::per_second(received.received_series.iter().sum(), 1.0, received.window_ns);
+        let all = received.received_series.iter().sum();
+        return (summary::per_second(all, 1.0, received.window_ns), received.window_ns);
     }
-    rates.iter().sum::<f64>() / rates.len().max(1) as f64
+    let mean = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    (mean, rates.len() as u64 * interval_ns)
 }
 
 /// A rate in another unit.
@@ -518,6 +519,17 @@ mod tests {
         assert_eq!(fairness(&[0.0, 0.0]), None);
         assert_eq!(fairness(&[0.0, 2.0]), Some(0.0));
         assert_eq!(fairness(&[]), None);
+    }
+
+    #[test]
+    fn a_whole_window_is_counted_over_its_real_length() {
+        let case = case(Test::Bandwidth, Op::Write, Direction::AToB);
+        let mut sides = [side(0, &[10; 4], &[]), side(0, &[], &[10; 4])];
+        for side in &mut sides {
+            side.repeats[0].window_ns = 500 * MS;
+        }
+        let repeat = &one(&outcome(&case, sides)).repeats[0];
+        assert_eq!((repeat.window_ns, repeat.received_bps), (500 * MS, Some(640_000.0)));
     }
 
     #[test]
