@@ -51,6 +51,7 @@ fn flow(collects: bool) -> Flow {
         in_flight: None,
         post_list: fabbench::engine::stream::POST_LIST,
         iterations: None,
+        pace_ps: None,
     }
 }
 

@@ -37,6 +37,7 @@ fn flow(window_ns: u64) -> Flow {
         in_flight: Some(100),
         post_list: fabbench::engine::stream::POST_LIST,
         iterations: None,
+        pace_ps: None,
     }
 }
 

@@ -44,6 +44,7 @@ fn port() -> PortPath {
         traffic_class: 0,
         timeout: 18,
         max_in_flight_bytes: None,
+        tuning: Default::default(),
     }
 }
 

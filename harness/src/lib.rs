@@ -9,8 +9,10 @@ pub mod facts;
 #[cfg(test)]
 mod fixtures;
 pub mod gid;
+pub mod knob_limits;
 pub mod limits;
 pub mod line_rate;
+pub mod numbers;
 pub mod pcie;
 pub mod plan;
 pub mod possible;

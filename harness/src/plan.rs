@@ -201,24 +201,63 @@ pub struct Knobs {
 }
 
 /// Knobs that no suite sets; by default each is as suites have it.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Tuning {
     /// Bandwidth and message rate: ends a repeat after so many messages per QP, if before its time.
     pub iterations: Option<u64>,
     /// Most messages started by one call; none for as many as there is room for, up to 32.
     pub post_list: Option<u32>,
+    /// Path MTU asked for, bytes; the rail's path has what came of it.
+    pub mtu: Option<u32>,
+    /// GID index asked for on both ends; likewise.
+    pub gid_index: Option<u32>,
+    /// Service level.
+    pub sl: Option<u8>,
+    /// Traffic class byte.
+    pub traffic_class: Option<u8>,
+    /// Index into the partition key table.
+    pub pkey_index: Option<u16>,
+    /// Flow labels of the global route header, one QP after the other; empty for the driver's.
+    pub flow_labels: Vec<u32>,
+    /// READs outstanding per QP; none for as many as both devices can.
+    pub outstanding_reads: Option<u8>,
+    /// Retries after a time-out, at most 7.
+    pub retry_count: Option<u8>,
+    /// Retries where the peer had no receive; 7 is for ever.
+    pub rnr_retry: Option<u8>,
+    /// RC ack time-out exponent (4.096 µs · 2^n); 0 is for ever.
+    pub timeout: Option<u8>,
+    /// The device may reorder its writes; none for "where that is sound".
+    pub relaxed_ordering: Option<bool>,
+    /// How completions are waited for; none for what suits the device.
+    pub poll: Option<Poll>,
+    /// Most payload per second in each direction, bit/s.
+    pub rate_limit_bps: Option<u64>,
 }
 
-/// Longest interval of a series.
+/// How completions are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Poll {
+    /// Looking again and again.
+    Busy,
+    /// Asleep until the device tells of one.
+    Event,
+}
+
+/// Longest interval of a series, unless there would be too many.
 const LONGEST_INTERVAL_NS: u64 = 100_000_000;
+
+/// Most intervals of a window: a series of a day is no longer than that of ten minutes.
+const MOST_INTERVALS: u64 = 6000;
 
 /// Fewest intervals of a window, so that ends which begin a little apart share most of them.
 const FEWEST_INTERVALS: u64 = 8;
 
 /// A window of about `window_ns` that is a whole number of intervals, and their length, ns.
 pub fn in_intervals(window_ns: u64) -> (u64, u64) {
-    let count = window_ns.div_ceil(LONGEST_INTERVAL_NS).max(FEWEST_INTERVALS);
+    let count = window_ns.div_ceil(LONGEST_INTERVAL_NS).clamp(FEWEST_INTERVALS, MOST_INTERVALS);
     let interval_ns = (window_ns / count).max(1);
     (interval_ns * count, interval_ns)
 }
@@ -235,5 +274,8 @@ mod tests {
         assert_eq!(in_intervals(1250 * ms), (13 * (1250 * ms / 13), 1250 * ms / 13));
         assert_eq!(in_intervals(10 * ms), (10 * ms, 10 * ms / 8));
         assert_eq!(in_intervals(0), (8, 1));
+        let day = 86_400_000 * ms;
+        assert_eq!(in_intervals(day), (day, day / 6000), "a long series is coarser, not longer");
+        assert_eq!(in_intervals(600_000 * ms), (600_000 * ms, 100 * ms));
     }
 }

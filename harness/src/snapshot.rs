@@ -198,6 +198,9 @@ pub struct VerbsPort {
     pub phys_state: u8,
     /// Largest message in bytes.
     pub max_msg_sz: u32,
+    /// Entries of the partition key table; 0 when the agent did not tell.
+    #[serde(default)]
+    pub pkey_tbl_len: u16,
     /// Readable, non-zero entries of the GID table.
     pub gids: Vec<GidFact>,
 }

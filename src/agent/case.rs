@@ -284,7 +284,14 @@ impl CaseEnd<'_> {
             in_flight,
             post_list: self.post_list(),
             iterations: knobs.tuning.iterations,
+            pace_ps: knobs.tuning.rate_limit_bps.map(|bps| self.pace_ps(bps)),
         }
+    }
+
+    /// Time of one message at so many bit/s of payload.
+    fn pace_ps(&self, bps: u64) -> u64 {
+        let bits = u128::from(self.prepare.size_bytes) * 8;
+        u64::try_from(bits * 1_000_000_000_000 / u128::from(bps.max(1))).unwrap_or(u64::MAX).max(1)
     }
 
     /// Most messages started by one call. A rate of messages over sockets means one call each.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use fabbench_harness::numbers::{LOWEST_UDP_SPORT, parse_numbers};
+use fabbench_harness::rate::parse_rate;
 
 use super::{
     DeviceArgs, DirectionArg, JudgeArgs, LaunchArgs, OpArg, OutputArgs, TransportArg, duration,
@@ -62,6 +64,12 @@ pub struct CaseArgs {
     /// Warm-up before each repeat
     #[arg(long, value_name = "T", value_parser = humantime::parse_duration, default_value = "300ms")]
     pub warmup: Duration,
+    /// Send no more payload than this in each direction, e.g. 10Gb/s
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate_limit: Option<u64>,
+    /// Queue pairs.
+    #[command(flatten)]
+    pub pairs: PairArgs,
     /// Hosts.
     #[command(flatten)]
     pub launch: LaunchArgs,
@@ -74,4 +82,79 @@ pub struct CaseArgs {
     /// Output.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+
+/// How queue pairs are set up.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Setting up queue pairs")]
+pub struct PairArgs {
+    /// DSCP, the upper six bits of the traffic class
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..64), conflicts_with = "traffic_class")]
+    pub dscp: Option<u8>,
+    /// Index into the partition key table [default: 0]
+    #[arg(long, value_name = "N")]
+    pub pkey_index: Option<u16>,
+    /// UDP source ports of RoCE v2, one queue pair after the other: 49152, or 49152-49159
+    #[arg(long, value_name = "LIST", value_parser = udp_sports, conflicts_with = "flow_label")]
+    pub udp_sport: Option<Numbers>,
+    /// Flow labels of the global route header, likewise
+    #[arg(long, value_name = "LIST", value_parser = flow_labels)]
+    pub flow_label: Option<Numbers>,
+    /// READs outstanding per queue pair [default: as many as both devices can]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub outstanding_reads: Option<u8>,
+    /// Retries after a time-out [default: 7]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub retry_count: Option<u8>,
+    /// Retries where the peer had no receive; 7 is for ever [default: 6]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub rnr_retry: Option<u8>,
+    /// Acknowledge time-out of 4.096 µs · 2^N; 0 is for ever [default: 16; slow or soft links: 18]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=31))]
+    pub timeout: Option<u8>,
+    /// Let the device reorder its writes; both: one case with, one without [default: on where that
+    /// is sound]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub relaxed_ordering: Option<Relaxed>,
+    /// How completions are waited for [default: busy; TCP and soft devices as suits them]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub poll: Option<PollArg>,
+}
+
+/// A list of numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Numbers(pub Vec<u32>);
+
+/// Relaxed ordering as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Relaxed {
+    /// With
+    On,
+    /// Without
+    Off,
+    /// One case with, one without
+    Both,
+}
+
+/// Ways to wait for completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PollArg {
+    /// Looking again and again
+    Busy,
+    /// Asleep until the device tells of one
+    Event,
+}
+
+fn udp_sports(text: &str) -> Result<Numbers, String> {
+    let ports = parse_numbers(text, LOWEST_UDP_SPORT, 0xffff);
+    ports.map(Numbers).map_err(|e| format!("{e} (RoCE v2 sends from 49152 to 65535)"))
+}
+
+fn flow_labels(text: &str) -> Result<Numbers, String> {
+    parse_numbers(text, 0, 0xf_ffff).map(Numbers).map_err(|e| e.to_string())
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    parse_rate(text).map(|bps| bps as u64).map_err(|e| e.to_string())
 }

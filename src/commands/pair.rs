@@ -26,6 +26,7 @@ pub fn run(args: &PairArgs) -> Result<ExitCode, CommandError> {
         suite: suite.identity(),
         wants_rdma,
         topology: true,
+        asked: None,
         beyond: beyond(),
         plan: &|scene| {
             suite.plan(scene, &overrides).map_err(|e| CommandError::usage(e.to_string()))

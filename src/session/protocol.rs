@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use fabbench_harness::plan::{Knobs, Op, Test, Transport};
+use fabbench_harness::plan::{Knobs, Op, Test, Transport, Tuning};
 use fabbench_harness::snapshot::{GidKind, HostFacts};
 use serde::{Deserialize, Serialize};
 
@@ -172,6 +172,9 @@ pub struct PortPath {
     pub timeout: u8,
     /// Upper limit of bytes in flight over all lanes; none for no limit.
     pub max_in_flight_bytes: Option<u64>,
+    /// Settings of the queue pairs that were asked for.
+    #[serde(default)]
+    pub tuning: Tuning,
 }
 
 /// What one side of a case measured.

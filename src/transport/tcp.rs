@@ -374,6 +374,7 @@ mod tests {
             in_flight: None,
             post_list: stream::POST_LIST,
             iterations: None,
+            pace_ps: None,
         };
         let run = |lanes, end: &End, mut peer: LocalPeer| {
             stream::repeat(end, &mut [lanes], &mut peer, &Clock, &flow, 0, &|_| {}).unwrap()

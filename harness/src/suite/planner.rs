@@ -162,7 +162,8 @@ fn case(step: &Step, point: &Point, rail: Option<usize>) -> Case {
             tx_depth: step.tx_depth,
             rx_depth: step.rx_depth,
             inline: None,
-            signal_every: step.signal_every,
+            // One message at a time, each asking for its completion: perftest's way.
+            signal_every: if step.test == Test::Latency { 1 } else { step.signal_every },
             warmup_ns: nanos(step.warmup),
             window_ns: nanos(step.window),
             interval_ns: nanos(step.interval),

@@ -1,12 +1,15 @@
 //! Ends of cases over TCP sockets.
 
-use fabbench_harness::plan::Test;
+use std::net::TcpStream;
+
+use fabbench_harness::plan::{Poll, Test};
+use socket2::SockRef;
 
 use super::{CaseEnd, Door};
 use crate::engine::verify;
 use crate::measure::clock::Clock;
 use crate::session::peer::PeerLink;
-use crate::transport::Result;
+use crate::transport::{Failure, FailureKind, Result};
 use crate::transport::tcp::{Polling, TcpLanes};
 
 /// Socket buffers bound what is under way: the depth of a socket is not limited by fabbench.
@@ -19,10 +22,16 @@ impl CaseEnd<'_> {
         let stream = matches!(test, Test::Bandwidth | Test::MessageRate);
         let lanes = if stream { self.lanes_by_thread() } else { vec![1] };
         let cpus = crate::host::calls::allowed_cpus().len();
-        let polling = if test == Test::Latency { Polling::for_cpus(cpus) } else { Polling::Events };
+        let polling = match self.prepare.knobs.tuning.poll {
+            Some(Poll::Busy) => Polling::Busy(u32::MAX),
+            Some(Poll::Event) => Polling::Events,
+            None if test == Test::Latency => Polling::for_cpus(cpus),
+            None => Polling::Events,
+        };
         let count = u32::try_from(lanes.iter().sum::<usize>()).unwrap_or(u32::MAX);
         let mut sockets = door.data_sockets(count, self.context.abort())?;
         drop(door);
+        self.mark(&sockets)?;
         if let Some(local) = sockets.first().and_then(|socket| socket.local_addr().ok()) {
             self.side.effective.insert("local_address".into(), local.ip().to_string().into());
         }
@@ -39,6 +48,24 @@ impl CaseEnd<'_> {
             self.side.counters.insert("tcp/retransmitted_segments".into(), grown);
         }
         measured
+    }
+
+    /// Has the packets of these sockets carry the traffic class that was asked for.
+    fn mark(&mut self, sockets: &[TcpStream]) -> Result<()> {
+        let Some(class) = self.prepare.knobs.tuning.traffic_class else { return Ok(()) };
+        for socket in sockets {
+            let options = SockRef::from(socket);
+            let set = match socket.local_addr() {
+                Ok(address) if address.is_ipv6() => options.set_tclass_v6(class.into()),
+                _ => options.set_tos_v4(class.into()),
+            };
+            set.map_err(|error| {
+                let (kind, object) = (FailureKind::Refused, self.prepare.name.clone());
+                Failure::new(kind, "set the traffic class", object, error.to_string())
+            })?;
+        }
+        self.side.effective.insert("traffic_class".into(), class.into());
+        Ok(())
     }
 
     /// The loop that belongs to this test.

@@ -72,11 +72,12 @@ impl CaseEnd<'_> {
                 })
             }
             (Test::Latency, _) => {
-                let mut ends = self.streams(
-                    port,
-                    &StreamPlan { lanes: vec![1], depth: 1, signal_every: 1 },
-                    link,
-                )?;
+                let signal_every = self.prepare.knobs.signal_every.max(1);
+                // One message is under way at a time; those whose completion nobody asked for
+                // still hold a place.
+                let depth = if signal_every == 1 { 1 } else { 2 * signal_every };
+                let plan = StreamPlan { lanes: vec![1], depth, signal_every };
+                let mut ends = self.streams(port, &plan, link)?;
                 self.ping_pong(&object, &mut ends[0], link)
             }
             (Test::Bandwidth | Test::MessageRate, _) => {
@@ -101,13 +102,20 @@ impl CaseEnd<'_> {
         plan: &StreamPlan,
         link: &mut PeerLink,
     ) -> Result<Vec<RcStream>> {
+        let mut port = port.clone();
         let prepared = plan
             .lanes
             .iter()
             .map(|&lanes| {
-                let mut spec = StreamSpec::of(self.prepare, port, lanes);
+                let mut spec = StreamSpec::of(self.prepare, &port, lanes);
                 spec.tx_depth = plan.depth;
                 spec.signal_every = plan.signal_every;
+                // The next thread's queue pairs go on where this one's stopped.
+                let labels = &mut port.tuning.flow_labels;
+                if !labels.is_empty() {
+                    let turn = lanes % labels.len();
+                    labels.rotate_left(turn);
+                }
                 PreparedStream::new(&spec)
             })
             .collect::<Result<Vec<_>>>();
@@ -147,6 +155,7 @@ impl CaseEnd<'_> {
         self.barrier(link)?;
         self.side.effective.insert("qps".into(), 1.into());
         self.side.effective.insert("mtu".into(), port.mtu.into());
+        self.side.effective.extend(connected.settings().clone());
         self.side.working_set_bytes = buffer_len as u64;
         Ok(connected)
     }

@@ -2,6 +2,7 @@
 
 pub mod collect;
 pub mod group;
+pub mod knobs;
 pub mod outputs;
 pub mod paths;
 pub mod progress;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fabbench_harness::ceiling::{self, DeclaredRate};
+use fabbench_harness::knob_limits::Asked;
 use fabbench_harness::plan::{Case, Group, Transport};
 use fabbench_harness::profile::Choice;
 use fabbench_harness::rails::{
@@ -61,6 +63,8 @@ pub struct Request<'a> {
     pub wants_rdma: bool,
     /// The topology of both hosts is part of the report and of its verdict.
     pub topology: bool,
+    /// Knobs that the devices of each rail must be able to do; none where suites set them.
+    pub asked: Option<Asked>,
     /// What this command never measures, for the report's list.
     pub beyond: Vec<NotMeasured>,
     /// From what is there to cases.
@@ -322,6 +326,9 @@ impl<'a> Campaign<'a> {
             rails: rails.iter().map(RailTraits::from).collect(),
             tcp_streams: tcp_streams(site.facts[0], site.facts[1], same),
         };
+        for (asked, rail) in request.asked.iter().flat_map(|asked| rails.iter().map(move |r| (asked, r))) {
+            knobs::check_rail(asked, rail, site.facts)?;
+        }
         let plan = (request.plan)(&scene)?;
         let cases = plan.groups.iter().map(|group| group.cases.len()).sum();
         let silent = request.output.quiet || request.output.nagios;

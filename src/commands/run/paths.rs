@@ -4,9 +4,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use fabbench_harness::facts::same_machine;
+use fabbench_harness::numbers::udp_sport;
 use fabbench_harness::plan::{Case, Transport};
 use fabbench_harness::rails::{PairRail, RailEnd};
-use fabbench_harness::snapshot::{HostFacts, InterfaceAddress};
+use fabbench_harness::snapshot::{GidKind, HostFacts, InterfaceAddress};
 use fabbench_reports::model::Path;
 
 use crate::session::protocol::PortPath;
@@ -34,6 +35,7 @@ impl Paths<'_> {
     /// The port that `host` uses for a verbs case.
     pub fn port(&self, case: &Case, host: usize) -> Option<PortPath> {
         let rail = self.rail(case)?;
+        let tuning = case.knobs.tuning.clone();
         let (end, gid) = if host == 0 { (&rail.a, &rail.gids.a) } else { (&rail.b, &rail.gids.b) };
         Some(PortPath {
             device: end.device.clone(),
@@ -42,10 +44,11 @@ impl Paths<'_> {
             gid_kind: rail.gids.kind,
             grh: rail.gids.grh,
             mtu: rail.mtu.bytes,
-            sl: self.service.0,
-            traffic_class: self.service.1,
-            timeout: rail.speed.timeout(),
+            sl: tuning.sl.unwrap_or(self.service.0),
+            traffic_class: tuning.traffic_class.unwrap_or(self.service.1),
+            timeout: tuning.timeout.unwrap_or(rail.speed.timeout()),
             max_in_flight_bytes: rail.speed.in_flight_bytes(),
+            tuning,
         })
     }
 
@@ -76,7 +79,17 @@ impl Paths<'_> {
     pub fn describe(&self, case: &Case) -> Path {
         match (case.transport, self.rail(case)) {
             (Transport::Rc, Some(rail)) => {
-                Path { sl: self.service.0, traffic_class: self.service.1, ..rail.path() }
+                let tuning = &case.knobs.tuning;
+                let udp = rail.gids.kind == GidKind::RoceV2;
+                Path {
+                    sl: tuning.sl.unwrap_or(self.service.0),
+                    traffic_class: tuning.traffic_class.unwrap_or(self.service.1),
+                    udp_sports: match udp {
+                        true => tuning.flow_labels.iter().map(|label| udp_sport(*label)).collect(),
+                        false => Vec::new(),
+                    },
+                    ..rail.path()
+                }
             }
             (Transport::Tcp, Some(rail)) => self.tcp_over_rail(case, rail),
             _ => self.tcp_over_route(case),

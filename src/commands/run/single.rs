@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use fabbench_harness::knob_limits::Asked;
 use fabbench_harness::plan::{
     Case, Direction, Group, Knobs, Op, Test, Transport, Tuning, in_intervals,
 };
@@ -11,7 +12,9 @@ use fabbench_harness::suite::{Plan, Scene};
 use fabbench_reports::model::Named;
 
 use super::collect::word;
+use super::knobs::{asked, check_sense, tuning};
 use super::{Request, run};
+use crate::cli::case::Relaxed;
 use crate::cli::{CaseArgs, DirectionArg, TransportArg};
 use crate::commands::{CommandError, ExitCode};
 
@@ -27,6 +30,7 @@ pub fn measure(test: Test, name: &str, args: &CaseArgs) -> Result<ExitCode, Comm
         suite: Named { name: name.into(), hash: String::new() },
         wants_rdma: cases.transport == Transport::Rc,
         topology: false,
+        asked: cases.asked(),
         beyond: Vec::new(),
         plan: &|scene| cases.plan(scene),
     })
@@ -88,6 +92,7 @@ impl<'a> Cases<'a> {
             let why = SizeError::NoMtu("sockets carry a stream of bytes, which has no path MTU");
             return Err(usage(&why));
         }
+        check_sense(args, transport, test, &sizes.fixed().collect::<Vec<_>>())?;
         let cases = Cases { args, test, transport, op, direction, sizes };
         cases.check_threads()?;
         Ok(cases)
@@ -146,7 +151,7 @@ impl<'a> Cases<'a> {
             for size in self.sizes.resolve(limits.mtu.unwrap_or(0)) {
                 refusal(self.test, self.op, self.transport, size, &limits)
                     .map_err(|e| CommandError::usage(e.to_string()))?;
-                groups.push(self.group(rail, size));
+                groups.extend(self.orderings().iter().map(|way| self.group(rail, size, *way)));
             }
         }
         let each = (self.window() + self.args.warmup).as_secs_f64() * f64::from(self.args.repeats);
@@ -154,21 +159,42 @@ impl<'a> Cases<'a> {
         Ok(Plan { groups, estimated_seconds, notes: Vec::new() })
     }
 
+    /// What the devices of the rails are asked for; nothing where no verbs take part.
+    fn asked(&self) -> Option<Asked> {
+        let tuning = tuning(self.args, self.test);
+        let verbs = self.transport != Transport::Tcp;
+        verbs.then(|| asked(self.args, self.qps(), self.threads(), tuning))
+    }
+
+    /// Relaxed ordering of each case of a point.
+    fn orderings(&self) -> &'static [Option<bool>] {
+        match self.args.pairs.relaxed_ordering {
+            None => &[None],
+            Some(Relaxed::On) => &[Some(true)],
+            Some(Relaxed::Off) => &[Some(false)],
+            Some(Relaxed::Both) => &[Some(true), Some(false)],
+        }
+    }
+
     /// The case of this size on this rail.
-    fn group(&self, rail: Option<usize>, size_bytes: u64) -> Group {
+    fn group(&self, rail: Option<usize>, size_bytes: u64, relaxed: Option<bool>) -> Group {
         let (test, transport) = (word(&self.test), word(&self.transport));
         let title = test.replace('_', " ");
         let (op, way) = (word(&self.op), word(&self.direction));
         let place = rail.map_or("route".into(), |r| format!("rail{r}"));
+        let mut id = format!("{test}/{transport}/{op}/{size_bytes}/{place}/{way}");
+        if self.orderings().len() > 1 {
+            id += if relaxed == Some(true) { "/relaxed" } else { "/strict" };
+        }
         let case = Case {
-            id: format!("{test}/{transport}/{op}/{size_bytes}/{place}/{way}"),
+            id,
             test: self.test,
             transport: self.transport,
             op: self.op,
             size_bytes,
             direction: self.direction,
             rail,
-            knobs: self.knobs(),
+            knobs: self.knobs(relaxed),
         };
         Group {
             title: format!("{title} {} {op} {place}", size_text(size_bytes)),
@@ -177,7 +203,7 @@ impl<'a> Cases<'a> {
     }
 
     /// Knobs as typed, the rest by default.
-    fn knobs(&self) -> Knobs {
+    fn knobs(&self, relaxed: Option<bool>) -> Knobs {
         let args = self.args;
         let (window_ns, interval_ns) = in_intervals(self.window().as_nanos() as u64);
         let by_rounds = self.test == Test::Latency;
@@ -188,17 +214,17 @@ impl<'a> Cases<'a> {
             tx_depth,
             rx_depth: args.rx_depth.unwrap_or(512),
             inline: args.inline,
-            signal_every: args.signal_every.unwrap_or((tx_depth / 4).clamp(1, 32)),
+            signal_every: args.signal_every.unwrap_or(match self.test {
+                Test::Latency => 1,
+                _ => (tx_depth / 4).clamp(1, 32),
+            }),
             warmup_ns: args.warmup.as_nanos() as u64,
             window_ns,
             interval_ns,
             repeats: args.repeats,
             rounds: args.iterations.filter(|_| by_rounds),
             volume_bytes: 0,
-            tuning: Tuning {
-                iterations: args.iterations.filter(|_| !by_rounds),
-                post_list: args.post_list,
-            },
+            tuning: Tuning { relaxed_ordering: relaxed, ..tuning(args, self.test) },
         }
     }
 }

@@ -52,6 +52,9 @@ pub struct Flow {
     /// Ends the window after so many messages of each lane, if before its time; what is counted
     /// until then is in [`SideRepeat::counted`].
     pub iterations: Option<u64>,
+    /// Time from one message to the next over all lanes of all endpoints, picoseconds; none for as
+    /// fast as they go.
+    pub pace_ps: Option<u64>,
 }
 
 /// Most messages started by one call where nobody asks for less.
@@ -177,7 +180,11 @@ fn run<S: Stream + Send>(
     on_thread: &(dyn Fn(usize) + Sync),
 ) -> Result<Ran> {
     let workers = endpoints.len().max(1) as u64;
-    let share = Flow { in_flight: flow.in_flight.map(|all| (all / workers).max(1)), ..*flow };
+    let share = Flow {
+        in_flight: flow.in_flight.map(|all| (all / workers).max(1)),
+        pace_ps: flow.pace_ps.map(|pace| pace.saturating_mul(workers)),
+        ..*flow
+    };
     let pumps = endpoints.iter_mut().map(|s| Pump::new(s, &share)).collect::<Result<Vec<_>>>()?;
     let start = agree(end, peer, time, repeat)?;
     let edges = Edges::new(&start, flow);
@@ -353,6 +360,7 @@ mod tests {
             in_flight: None,
             post_list: POST_LIST,
             iterations: None,
+            pace_ps: None,
         }
     }
 
@@ -478,6 +486,18 @@ mod tests {
         assert!(a.counted.unwrap().sent_ns <= 110 * MS, "{:?}", a.counted);
         assert_eq!(a.messages_sent, b.messages_received);
         assert!(b.counted.unwrap().received > 0);
+    }
+
+    #[test]
+    fn a_pace_is_kept_over_all_threads() {
+        // A message every 100 µs: 1000 in the window of 100 ms.
+        let paced = Flow { pace_ps: Some(100_000_000), ..flow(true, false) };
+        let shape = Shape { lanes: 2, ..Shape::default() };
+        let [a, b] = run_pairs(2, shape, STALL, [paced, flow(false, true)])
+            .map(|ran| ran.unwrap().repeat);
+        let in_window: u64 = a.sent_series.iter().sum();
+        assert!((500..=1_100).contains(&in_window), "{in_window}");
+        assert_eq!(a.messages_sent, b.messages_received);
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::transport::{Result, Stream};
 /// How long nothing may be seen to finish before completions are asked for.
 const UNSEEN_NS: u64 = 100_000_000;
 
+/// How long a paced sender sleeps between looks at what is due.
+const DUE: Duration = Duration::from_micros(50);
+
 /// How long a receiver that need not collect sleeps between looks once the window is over.
 const LOOK: Duration = Duration::from_micros(200);
 
@@ -80,6 +83,8 @@ pub struct Pump<'a, S> {
     finished: Vec<u64>,
     /// How far each lane may go.
     ends: Vec<u64>,
+    /// How far all lanes may go together by now.
+    budget: u64,
     started_sum: u64,
     finished_sum: u64,
     arrived: u64,
@@ -101,6 +106,7 @@ impl<'a, S: Stream> Pump<'a, S> {
             started: vec![0; lanes],
             finished: vec![0; lanes],
             ends: vec![u64::MAX; lanes],
+            budget: if flow.pace_ps.is_some() { 0 } else { u64::MAX },
             started_sum: 0,
             finished_sum: 0,
             arrived: 0,
@@ -142,6 +148,7 @@ impl<'a, S: Stream> Pump<'a, S> {
         let under_way = self.started[lane] - self.finished[lane];
         let mut room = u64::from(self.flow.depth).saturating_sub(under_way);
         room = room.min(self.ends[lane] - self.started[lane]);
+        room = room.min(self.budget - self.started_sum);
         if let Some(limit) = self.flow.in_flight {
             room = room.min(limit.saturating_sub(self.started_sum - self.finished_sum));
         }
@@ -160,6 +167,18 @@ impl<'a, S: Stream> Pump<'a, S> {
         for (lane, end) in self.ends.iter_mut().enumerate() {
             *end = self.finished[lane].saturating_add(more).max(self.started[lane]);
         }
+    }
+
+    /// Lets as many messages go as `pace_ps` allows in `since_ns`.
+    fn pace(&mut self, pace_ps: u64, since_ns: u64) {
+        let due = u128::from(since_ns) * 1000 / u128::from(pace_ps.max(1));
+        self.budget = u64::try_from(due).unwrap_or(u64::MAX).max(self.started_sum);
+    }
+
+    /// Whether there is nothing to do before the next message is due.
+    fn is_ahead(&self) -> bool {
+        let at_rest = self.started_sum == self.finished_sum && !self.drains;
+        at_rest && self.flow.starts && self.started_sum == self.budget
     }
 
     /// Whether every lane has started all that it may.
@@ -282,6 +301,7 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
             if now >= until_ns {
                 return Ok(());
             }
+            self.keep_pace(now);
             if self.pump.turn()? {
                 watch.moved();
                 self.gap.moved(now);
@@ -289,6 +309,14 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
             } else {
                 self.pause(&mut watch)?;
             }
+        }
+    }
+
+    /// Lets as many messages go as are due.
+    #[inline]
+    fn keep_pace(&mut self, now: u64) {
+        if let Some(pace_ps) = self.pump.flow.pace_ps {
+            self.pump.pace(pace_ps, now.saturating_sub(self.edges.start_ns));
         }
     }
 
@@ -311,6 +339,7 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
                 self.count(now);
                 return Ok(());
             }
+            self.keep_pace(now);
             if self.pump.turn()? {
                 watch.moved();
                 self.gap.moved(now);
@@ -486,6 +515,13 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
     }
 
     fn pause(&mut self, watch: &mut Watch) -> Result<()> {
+        if self.pump.is_ahead() {
+            // To wait for what is due is no stall, and nothing can wake this thread earlier.
+            watch.moved();
+            self.end.check_abort()?;
+            std::thread::sleep(DUE);
+            return Ok(());
+        }
         let waited = self.pump.endpoint.idle(watch.look())?;
         let pump = &self.pump;
         let idle = watch.check(waited, self.time, || {

@@ -197,6 +197,7 @@ impl Context {
             link_layer: attributes.link_layer,
             phys_state: attributes.phys_state,
             max_msg_sz: attributes.max_msg_sz,
+            pkey_tbl_len: attributes.pkey_tbl_len,
             gids: Vec::new(),
         })
     }

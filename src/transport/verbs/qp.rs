@@ -112,16 +112,18 @@ impl QueuePair {
     }
 
     /// RESET to INIT: receives can be posted from now on. `access` is what the peer may do.
-    pub fn initialise(&mut self, port: u8, access: Access) -> Result<()> {
+    pub fn initialise(&mut self, port: u8, pkey_index: u16, access: Access) -> Result<()> {
         let mut attributes = no_attributes();
         attributes.qp_state = ffi::IBV_QPS_INIT;
         attributes.port_num = port;
+        attributes.pkey_index = pkey_index;
         attributes.qp_access_flags = access.mandatory();
         let mask = ffi::IBV_QP_STATE
             | ffi::IBV_QP_PKEY_INDEX
             | ffi::IBV_QP_PORT
             | ffi::IBV_QP_ACCESS_FLAGS;
-        self.modify(Operation::ModifyInit, port, attributes, mask, String::new)
+        let detail = || format!("partition key index {pkey_index}");
+        self.modify(Operation::ModifyInit, port, attributes, mask, detail)
     }
 
     /// INIT to RTR: listens to `peer`.
@@ -142,6 +144,7 @@ impl QueuePair {
             attributes.ah_attr.grh.sgid_index = gid_index;
             attributes.ah_attr.grh.hop_limit = path.hop_limit;
             attributes.ah_attr.grh.traffic_class = path.traffic_class;
+            attributes.ah_attr.grh.flow_label = path.flow_label;
         }
         let mask = ffi::IBV_QP_STATE
             | ffi::IBV_QP_AV
@@ -272,6 +275,8 @@ pub struct Path {
     pub hop_limit: u8,
     /// Traffic class byte.
     pub traffic_class: u8,
+    /// Flow label; 0 leaves it to the driver.
+    pub flow_label: u32,
     /// Service level.
     pub service_level: u8,
     /// Acknowledge timeout, 4.096 µs · 2^n; 0 is for ever.

@@ -1,9 +1,12 @@
 //! Operations on named ranges over reliable connected queue pairs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use super::{BATCH, EndAddress, Parts, Prepared, Remote, SLEEP, completion_failure, should_sleep};
+use super::{BATCH, EndAddress, Parts, Prepared, Remote, SLEEP, completion_failure, settings,
+    should_sleep};
+use fabbench_harness::plan::Poll;
+
 use crate::session::protocol::PortPath;
 use crate::transport::verbs::cq::{CompletionQueue, WorkCompletion};
 use crate::transport::verbs::device::Context;
@@ -49,10 +52,10 @@ impl PreparedAddressed {
         let context = Context::open(&spec.port.device)?;
         let most = context.limits().max_qp_wr.max(1);
         let (tx_depth, rx_depth) = (spec.tx_depth.clamp(1, most), spec.rx_depth.clamp(1, most));
-        let access = Access::LOCAL_WRITE
-            | Access::REMOTE_WRITE
-            | Access::REMOTE_READ
-            | Access::RELAXED_ORDERING;
+        let mut access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+        if spec.port.tuning.relaxed_ordering != Some(false) {
+            access = access | Access::RELAXED_ORDERING;
+        }
         let atomics = context.limits().has_atomics();
         let parts = Parts {
             port: spec.port.clone(),
@@ -76,7 +79,7 @@ impl PreparedAddressed {
     /// What the device refuses: usually an address that leads nowhere.
     pub fn connect(mut self, peer: &EndAddress) -> Result<RcAddressed> {
         let remote = self.prepared.connect(peer)?;
-        let Prepared { pairs, cq, region, context, object, .. } = self.prepared;
+        let Prepared { pairs, cq, region, context, object, path, tuning, .. } = self.prepared;
         let mut numbers: Vec<_> =
             pairs.iter().enumerate().map(|(lane, pair)| (pair.number(), lane)).collect();
         numbers.sort_unstable();
@@ -99,6 +102,8 @@ impl PreparedAddressed {
             numbers,
             context,
             object,
+            settings: settings(&path, &tuning),
+            events: tuning.poll == Some(Poll::Event),
             tx_depth,
             rx_depth,
             done,
@@ -119,6 +124,8 @@ pub struct RcAddressed {
     numbers: Vec<(u32, usize)>,
     context: Context,
     object: String,
+    settings: BTreeMap<String, serde_json::Value>,
+    events: bool,
     tx_depth: u32,
     rx_depth: u32,
     /// Completions polled, and how many of them have been handed out.
@@ -140,6 +147,11 @@ struct Lane {
 }
 
 impl RcAddressed {
+    /// Settings of the queue pairs as they took effect, for the report.
+    pub fn settings(&self) -> &BTreeMap<String, serde_json::Value> {
+        &self.settings
+    }
+
     /// Bytes of the guard regions around the buffer that were changed. Only while no operation is
     /// under way at either end, as for [`Addressed::memory`].
     pub fn guard_bytes_wrong(&self) -> u64 {
@@ -300,7 +312,7 @@ impl Addressed for RcAddressed {
 
     #[inline]
     fn idle(&mut self, empty: u32) -> Result<bool> {
-        let sleep = should_sleep(&self.context, empty)?;
+        let sleep = should_sleep(&self.context, empty, self.events)?;
         if sleep {
             self.cq.arm()?;
             // What came before the queue was armed wakes nobody.

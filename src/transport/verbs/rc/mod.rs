@@ -11,8 +11,11 @@ mod stream;
 pub use addressed::{AddressedSpec, PreparedAddressed, RcAddressed};
 pub use stream::{Arrival, PreparedStream, RcStream, StreamSpec};
 
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
+
+use fabbench_harness::plan::{Poll, Tuning};
 
 use serde::{Deserialize, Serialize};
 
@@ -85,6 +88,7 @@ struct Prepared {
     address: EndAddress,
     context: Context,
     object: String,
+    tuning: Tuning,
 }
 
 /// What the peer's buffer is, once connected.
@@ -121,7 +125,8 @@ impl Prepared {
         let mut pairs = Vec::with_capacity(parts.lanes);
         for _ in 0..parts.lanes {
             let mut pair = QueuePair::new(&pd, &cq, &cq, parts.capacity)?;
-            pair.initialise(parts.port.port, parts.access)?;
+            let pkey_index = parts.port.tuning.pkey_index.unwrap_or(0);
+            pair.initialise(parts.port.port, pkey_index, parts.access)?;
             pairs.push(pair);
         }
         let first_psns = random_psns(parts.lanes, &object)?;
@@ -136,7 +141,8 @@ impl Prepared {
             key: region.remote_key(),
             slots: 0,
         };
-        Ok(Prepared { pairs, first_psns, cq, region, path, address, context, object })
+        let tuning = parts.port.tuning.clone();
+        Ok(Prepared { pairs, first_psns, cq, region, path, address, context, object, tuning })
     }
 
     /// Inline bytes that every queue pair carries.
@@ -156,7 +162,9 @@ impl Prepared {
         }
         let path = &mut self.path;
         path.rd_atomic_out = path.rd_atomic_out.min(peer.rd_atomic_in);
+        let mut labels = self.tuning.flow_labels.iter().copied().cycle();
         for ((pair, psn), lane) in self.pairs.iter_mut().zip(&self.first_psns).zip(&peer.lanes) {
+            path.flow_label = labels.next().unwrap_or(0);
             let to = Peer { qp_num: lane.0, psn: lane.1, lid: peer.lid, gid: peer.gid };
             pair.listen(path, &to)?;
             pair.start(path, *psn)?;
@@ -201,14 +209,15 @@ fn await_event(context: &Context) -> super::error::Result<()> {
     context.check_events()
 }
 
-/// Whether an endpoint should sleep after `empty` looks that found nothing: only over a soft device,
-/// whose work waits for the CPU that a spinning loop takes.
+/// Whether an endpoint should sleep after `empty` looks that found nothing: where completions are to
+/// be waited for as `events`, and over a soft device, whose work waits for the CPU that a spinning
+/// loop takes.
 #[inline]
-fn should_sleep(context: &Context, empty: u32) -> Result<bool> {
-    if empty.is_multiple_of(LOOKS) {
+fn should_sleep(context: &Context, empty: u32, events: bool) -> Result<bool> {
+    if empty.is_multiple_of(LOOKS) || (events && empty.is_multiple_of(SPINS)) {
         context.check_events()?;
     }
-    let sleep = empty.is_multiple_of(SPINS) && context.quirks().soft;
+    let sleep = events || (empty.is_multiple_of(SPINS) && context.quirks().soft);
     if !sleep {
         std::hint::spin_loop();
     }
@@ -253,16 +262,43 @@ fn path(context: &Context, port: &PortPath, object: &str) -> Result<(Path, u8)> 
         hop_limit: HOP_LIMIT,
         traffic_class: port.traffic_class,
         service_level: port.sl,
-        // Below this a soft device's kernel may fall over, whatever was asked for.
-        timeout: if quirks.soft { port.timeout.max(quirks.min_timeout) } else { port.timeout },
-        retries: RETRIES,
-        rnr_retries: RNR_RETRIES,
+        flow_label: 0,
+        // Below this a soft device's kernel may fall over, whatever was asked for. 0 is for ever.
+        timeout: match port.timeout {
+            0 => 0,
+            timeout if quirks.soft => timeout.max(quirks.min_timeout),
+            timeout => timeout,
+        },
+        retries: port.tuning.retry_count.unwrap_or(RETRIES),
+        rnr_retries: port.tuning.rnr_retry.unwrap_or(RNR_RETRIES),
         min_rnr_timer: quirks.min_rnr_timer,
-        rd_atomic_out: u8::try_from(limits.max_qp_init_rd_atom).unwrap_or(u8::MAX),
+        rd_atomic_out: u8::try_from(limits.max_qp_init_rd_atom)
+            .unwrap_or(u8::MAX)
+            .min(port.tuning.outstanding_reads.unwrap_or(u8::MAX)),
         rd_atomic_in: u8::try_from(limits.max_qp_rd_atom).unwrap_or(u8::MAX),
     };
     let rd_atomic_in = path.rd_atomic_in;
     Ok((path, rd_atomic_in))
+}
+
+/// Settings of the queue pairs as they took effect, for the report.
+fn settings(path: &Path, tuning: &Tuning) -> BTreeMap<String, serde_json::Value> {
+    let mut settings = BTreeMap::from([
+        ("mtu".into(), (128_u32 << path.mtu_code).into()),
+        ("sl".into(), path.service_level.into()),
+        ("traffic_class".into(), path.traffic_class.into()),
+        ("timeout".into(), path.timeout.into()),
+        ("retry_count".into(), path.retries.into()),
+        ("rnr_retry".into(), path.rnr_retries.into()),
+        ("pkey_index".into(), tuning.pkey_index.unwrap_or(0).into()),
+    ]);
+    if let Some(index) = path.gid_index {
+        settings.insert("gid_index".into(), index.into());
+    }
+    if !tuning.flow_labels.is_empty() {
+        settings.insert("flow_labels".into(), tuning.flow_labels.clone().into());
+    }
+    settings
 }
 
 /// A queue with a place for every request of every lane: it never overruns.
@@ -270,8 +306,8 @@ fn completion_queue(context: &Context, parts: &Parts) -> Result<CompletionQueue>
     let Capacity { sends, receives, .. } = parts.capacity;
     let entries = (u64::from(sends) + u64::from(receives)) * parts.lanes as u64;
     let entries = u32::try_from(entries).unwrap_or(u32::MAX);
-    // Only a soft device is ever waited for.
-    let channel = match context.quirks().soft {
+    let waits = context.quirks().soft || parts.port.tuning.poll == Some(Poll::Event);
+    let channel = match waits {
         true => Some(CompletionChannel::new(context)?),
         false => None,
     };

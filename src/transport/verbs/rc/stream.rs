@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use fabbench_harness::plan::{Op, Test};
+use fabbench_harness::plan::{Op, Poll, Test};
 
 use super::{
-    BATCH, EndAddress, LOOKS, Parts, Prepared, Remote, SLEEP, completion_failure, should_sleep,
+    BATCH, EndAddress, LOOKS, Parts, Prepared, Remote, SLEEP, completion_failure,
+    settings, should_sleep,
 };
 use crate::session::protocol::{PortPath, Prepare};
 use crate::transport::verbs::cq::{CompletionQueue, WorkCompletion};
@@ -91,7 +92,10 @@ pub enum Arrival {
 impl Arrival {
     /// Memory is looked at for latency only, and only where the last word cannot come first.
     fn choose(spec: &StreamSpec, signal_every: u32) -> Arrival {
-        let one_packet = spec.size <= u64::from(spec.port.mtu);
+        let tuning = &spec.port.tuning;
+        // Nothing tells of a word in memory, and reordered writes may bring it first.
+        let watched = tuning.poll != Some(Poll::Event) && tuning.relaxed_ordering != Some(true);
+        let one_packet = spec.size <= u64::from(spec.port.mtu) && watched;
         let has_word = spec.size >= 4 && spec.size.is_multiple_of(4);
         match spec.op {
             op if op.fetches() => Arrival::None,
@@ -162,7 +166,7 @@ impl Shape {
         };
         let wanted = spec.inline.unwrap_or(INLINE);
         let inline = if spec.op.is_message() && size <= wanted { size } else { 0 };
-        let relaxed = arrival != Arrival::Memory;
+        let relaxed = arrival != Arrival::Memory && spec.port.tuning.relaxed_ordering != Some(false);
         let op = spec.op;
         let slots = depth;
         Ok(Shape {
@@ -278,7 +282,7 @@ impl PreparedStream {
     /// What the device refuses: usually an address that leads nowhere.
     pub fn connect(mut self, peer: &EndAddress) -> Result<RcStream> {
         let remote = self.prepared.connect(peer)?;
-        let Prepared { pairs, cq, region, path, context, object, .. } = self.prepared;
+        let Prepared { pairs, cq, region, path, context, object, tuning, .. } = self.prepared;
         let shape = self.shape.agreed(remote.slots);
         let lanes = pairs.into_iter().enumerate();
         let lanes = lanes.map(|(i, pair)| Lane::new(i as u64, pair, &shape, &region, &remote));
@@ -289,9 +293,9 @@ impl PreparedStream {
             shape,
             context,
             object,
-            timeout: path.timeout,
-            mtu: 128 << path.mtu_code,
+            settings: settings(&path, &tuning),
             rd_atomic: path.rd_atomic_out,
+            events: tuning.poll == Some(Poll::Event),
             unreported: false,
             arrived: 0,
             looks: 0,
@@ -315,9 +319,11 @@ pub struct RcStream {
     shape: Shape,
     context: Context,
     object: String,
-    timeout: u8,
-    mtu: u32,
+    /// Of the queue pairs, as they took effect.
+    settings: BTreeMap<String, serde_json::Value>,
     rd_atomic: u8,
+    /// Completions are waited for.
+    events: bool,
     /// Some lane has finished messages that [`Stream::finished`] has not yet told of.
     unreported: bool,
     arrived: u64,
@@ -329,7 +335,11 @@ impl RcStream {
     /// Knobs as they took effect, for the report.
     pub fn effective(&self) -> BTreeMap<String, serde_json::Value> {
         let shape = &self.shape;
-        let soft = self.context.quirks().soft;
+        let polling = match self.events {
+            true => "events",
+            false if self.context.quirks().soft => "busy, asleep when idle",
+            false => "busy",
+        };
         let mut effective = BTreeMap::from([
             ("qps".into(), self.lanes.len().into()),
             ("tx_depth".into(), shape.depth.into()),
@@ -337,10 +347,9 @@ impl RcStream {
             ("inline".into(), shape.inline.into()),
             ("arrival".into(), shape.arrival.word().into()),
             ("relaxed_ordering".into(), shape.relaxed.into()),
-            ("mtu".into(), self.mtu.into()),
-            ("polling".into(), if soft { "busy, asleep when idle" } else { "busy" }.into()),
-            ("timeout".into(), self.timeout.into()),
+            ("polling".into(), polling.into()),
         ]);
+        effective.extend(self.settings.clone());
         match shape.arrival {
             Arrival::None => effective.insert("outstanding_reads".into(), self.rd_atomic.into()),
             _ => effective.insert("rx_depth".into(), shape.receives.into()),
@@ -465,7 +474,7 @@ impl Stream for RcStream {
 
     #[inline]
     fn idle(&mut self, empty: u32) -> Result<bool> {
-        let sleep = should_sleep(&self.context, empty)?;
+        let sleep = should_sleep(&self.context, empty, self.events)?;
         if sleep && self.shape.arrival == Arrival::Memory {
             // Nothing tells of an arrival in memory.
             std::thread::yield_now();
@@ -752,6 +761,7 @@ fn extend(known: u64, low: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fabbench_harness::plan::Tuning;
     use fabbench_harness::snapshot::GidKind;
 
     fn spec(op: Op, size: u64) -> StreamSpec {
@@ -766,6 +776,7 @@ mod tests {
             traffic_class: 0,
             timeout: 18,
             max_in_flight_bytes: None,
+            tuning: Default::default(),
         };
         let (tx_depth, rx_depth) = (128, 256);
         StreamSpec {
@@ -797,6 +808,22 @@ mod tests {
         assert_eq!(arrival(Op::Send, 8, true), Arrival::Receive);
         assert_eq!(arrival(Op::Read, 8, true), Arrival::None);
         assert!(!shape(&StreamSpec { latency: true, ..spec(Op::Write, 8) }).relaxed);
+    }
+
+    #[test]
+    fn memory_is_not_watched_for_what_is_waited_for_or_may_be_reordered() {
+        let with = |change: fn(&mut Tuning)| {
+            let mut spec = StreamSpec { latency: true, ..spec(Op::Write, 8) };
+            change(&mut spec.port.tuning);
+            let shape = shape(&spec);
+            (shape.arrival, shape.relaxed)
+        };
+        let immediate = Arrival::Immediate { every: 1 };
+        assert_eq!(with(|_| ()), (Arrival::Memory, false));
+        assert_eq!(with(|t| t.poll = Some(Poll::Event)), (immediate, true));
+        assert_eq!(with(|t| t.poll = Some(Poll::Busy)), (Arrival::Memory, false));
+        assert_eq!(with(|t| t.relaxed_ordering = Some(true)), (immediate, true));
+        assert_eq!(with(|t| t.relaxed_ordering = Some(false)), (Arrival::Memory, false));
     }
 
     #[test]

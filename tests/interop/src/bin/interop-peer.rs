@@ -142,6 +142,7 @@ fn over_fabbench(arguments: &Arguments) -> Result<()> {
             traffic_class: 0,
             timeout: TIMEOUT,
             max_in_flight_bytes: None,
+            tuning: Default::default(),
         },
         lanes: 1,
         tx_depth: 1,

@@ -1,0 +1,226 @@
+//! What was asked for against what the devices say of themselves, before anything runs.
+
+use crate::plan::Tuning;
+use crate::snapshot::{VerbsDevice, VerbsPort};
+
+/// Knobs as typed; none where nothing was, which fabbench then fits to the device by itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Queue pairs.
+    pub qps: u32,
+    /// Threads.
+    pub threads: u32,
+    /// Sends outstanding per QP.
+    pub tx_depth: Option<u32>,
+    /// Receives posted per QP.
+    pub rx_depth: Option<u32>,
+    /// Path MTU in bytes.
+    pub mtu: Option<u32>,
+    /// UDP source ports were asked for.
+    pub udp_sport: bool,
+    /// The rest.
+    pub tuning: Tuning,
+}
+
+/// One end of a rail as its device sees itself.
+#[derive(Debug, Clone, Copy)]
+pub struct LimitedEnd<'a> {
+    /// `host/dev:port`.
+    pub label: &'a str,
+    /// Device.
+    pub device: &'a VerbsDevice,
+    /// Port.
+    pub port: &'a VerbsPort,
+    /// A software device.
+    pub soft: bool,
+    /// Packets carry a global route header.
+    pub grh: bool,
+    /// Packets travel in UDP (RoCE v2).
+    pub udp: bool,
+}
+
+/// Refuses what an end of the rail cannot do, with the limit by its name.
+///
+/// # Errors
+/// A sentence: flag, value, limit, object.
+pub fn check(asked: &Asked, ends: &[LimitedEnd]) -> Result<(), String> {
+    ends.iter().try_for_each(|end| {
+        queues(asked, end)?;
+        path(asked, end)
+    })
+}
+
+/// A limit that is 0 was not told by the device.
+fn at_most(flag: &str, wanted: u64, limit: &str, most: u64, on: &str) -> Result<(), String> {
+    match most > 0 && wanted > most {
+        true => Err(format!("{flag} {wanted}: {limit} {most} on {on}")),
+        false => Ok(()),
+    }
+}
+
+fn queues(asked: &Asked, end: &LimitedEnd) -> Result<(), String> {
+    let (device, on) = (end.device, end.label);
+    let limit = |flag: &str, wanted: u64, name: &str, most: u32| {
+        at_most(flag, wanted, name, u64::from(most), on)
+    };
+    limit("--qps", asked.qps.into(), "max_qp", device.max_qp)?;
+    let depths = [("--tx-depth", asked.tx_depth), ("--rx-depth", asked.rx_depth)];
+    for (flag, depth) in depths {
+        limit(flag, depth.unwrap_or(0).into(), "max_qp_wr", device.max_qp_wr)?;
+    }
+    let each = u64::from(asked.tx_depth.unwrap_or(0)) + u64::from(asked.rx_depth.unwrap_or(0));
+    let lanes = u64::from(asked.qps.div_ceil(asked.threads.max(1)));
+    if device.max_cqe > 0 && each * lanes > u64::from(device.max_cqe) {
+        return Err(format!(
+            "--qps {} with --tx-depth and --rx-depth: {} completions of a thread's {lanes} QPs, \
+             max_cqe {} on {on}",
+            asked.qps,
+            each * lanes,
+            device.max_cqe
+        ));
+    }
+    let reads = asked.tuning.outstanding_reads.unwrap_or(0).into();
+    limit("--outstanding-reads", reads, "max_qp_init_rd_atom", device.max_qp_init_rd_atom)?;
+    limit("--outstanding-reads", reads, "max_qp_rd_atom", device.max_qp_rd_atom)
+}
+
+fn path(asked: &Asked, end: &LimitedEnd) -> Result<(), String> {
+    let on = end.label;
+    let active = if end.port.active_mtu == 0 { 0 } else { 128_u64 << end.port.active_mtu };
+    at_most("--mtu", asked.mtu.unwrap_or(0).into(), "active_mtu", active, on)?;
+    if let Some(index) = asked.tuning.pkey_index {
+        let entries = end.port.pkey_tbl_len;
+        if entries > 0 && index >= entries {
+            return Err(format!(
+                "--pkey-index {index}: pkey_tbl_len {entries} on {on}, so 0 to {}",
+                entries - 1
+            ));
+        }
+    }
+    if asked.tuning.flow_labels.is_empty() {
+        return Ok(());
+    }
+    let flag = if asked.udp_sport { "--udp-sport" } else { "--flow-label" };
+    if !end.grh {
+        return Err(format!(
+            "{flag}: packets of {on} go by LID, without the global route header that carries it"
+        ));
+    }
+    if asked.udp_sport && !end.udp {
+        return Err(format!("{flag}: packets of {on} are not in UDP; only RoCE v2 has a port"));
+    }
+    match end.soft {
+        true => Err(format!(
+            "{flag}: the driver of {on} takes the source port from each QP's number and ignores \
+             flow labels; more --qps give more ports"
+        )),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device() -> VerbsDevice {
+        VerbsDevice {
+            max_qp: 1000,
+            max_qp_wr: 16_384,
+            max_cqe: 32_767,
+            max_qp_init_rd_atom: 16,
+            max_qp_rd_atom: 8,
+            ..VerbsDevice::default()
+        }
+    }
+
+    fn asked() -> Asked {
+        Asked { qps: 2, threads: 1, ..Asked::default() }
+    }
+
+    /// What is said of an end like this; none when all is well.
+    fn said(asked: &Asked, change: impl Fn(&mut LimitedEnd, &mut VerbsPort)) -> Option<String> {
+        let device = device();
+        let mut port = VerbsPort { active_mtu: 3, pkey_tbl_len: 1, ..VerbsPort::default() };
+        let copy = port.clone();
+        let label = "a/mlx5_0:1";
+        let mut end = LimitedEnd {
+            label,
+            device: &device,
+            port: &copy,
+            soft: false,
+            grh: true,
+            udp: true,
+        };
+        change(&mut end, &mut port);
+        check(asked, &[LimitedEnd { port: &port, ..end }]).err()
+    }
+
+    fn plain(asked: &Asked) -> Option<String> {
+        said(asked, |_, _| ())
+    }
+
+    #[test]
+    fn what_fits_is_let_through() {
+        let tuning = Tuning {
+            outstanding_reads: Some(8),
+            pkey_index: Some(0),
+            flow_labels: vec![1, 2],
+            ..Tuning::default()
+        };
+        let depths = (Some(8192), Some(8191));
+        let all = Asked { tx_depth: depths.0, rx_depth: depths.1, mtu: Some(1024), tuning, ..asked() };
+        assert_eq!(plain(&all), None);
+    }
+
+    #[test]
+    fn a_limit_is_named_with_its_value_and_its_device() {
+        let over = |change: fn(&mut Asked)| {
+            let mut one = asked();
+            change(&mut one);
+            plain(&one).unwrap()
+        };
+        assert_eq!(
+            over(|a| a.tx_depth = Some(20_000)),
+            "--tx-depth 20000: max_qp_wr 16384 on a/mlx5_0:1"
+        );
+        assert_eq!(over(|a| a.qps = 1001), "--qps 1001: max_qp 1000 on a/mlx5_0:1");
+        assert_eq!(over(|a| a.mtu = Some(4096)), "--mtu 4096: active_mtu 1024 on a/mlx5_0:1");
+        assert_eq!(
+            over(|a| a.tuning.outstanding_reads = Some(9)),
+            "--outstanding-reads 9: max_qp_rd_atom 8 on a/mlx5_0:1"
+        );
+        assert_eq!(
+            over(|a| a.tuning.pkey_index = Some(1)),
+            "--pkey-index 1: pkey_tbl_len 1 on a/mlx5_0:1, so 0 to 0"
+        );
+        let cqe = over(|a| (a.tx_depth, a.rx_depth) = (Some(16_000), Some(16_000)));
+        assert!(cqe.contains("64000 completions") && cqe.contains("max_cqe 32767"), "{cqe}");
+    }
+
+    #[test]
+    fn a_source_port_needs_a_header_that_carries_it_and_a_driver_that_takes_it() {
+        let tuning = Tuning { flow_labels: vec![7], ..Tuning::default() };
+        let labelled = Asked { tuning, ..asked() };
+        let ported = Asked { udp_sport: true, ..labelled.clone() };
+        assert!(said(&labelled, |end, _| end.grh = false).unwrap().contains("go by LID"));
+        assert_eq!(said(&labelled, |end, _| end.udp = false), None);
+        assert!(said(&ported, |end, _| end.udp = false).unwrap().contains("only RoCE v2"));
+        let soft = said(&ported, |end, _| end.soft = true).unwrap();
+        assert!(soft.starts_with("--udp-sport: the driver of a/mlx5_0:1 takes"), "{soft}");
+    }
+
+    #[test]
+    fn a_limit_that_no_device_told_limits_nothing() {
+        let (device, port) = (VerbsDevice::default(), VerbsPort::default());
+        let end = LimitedEnd {
+            label: "x",
+            device: &device,
+            port: &port,
+            soft: false,
+            grh: true,
+            udp: true,
+        };
+        let much = Asked { tx_depth: Some(32_768), mtu: Some(4096), qps: 1024, ..asked() };
+        assert_eq!(check(&much, &[end]), Ok(()));
+    }
+}

@@ -1,0 +1,144 @@
+//! Knobs of a single case: from what was typed to what is asked for; what sockets cannot have.
+
+use fabbench_harness::knob_limits::{Asked, LimitedEnd, check};
+use fabbench_harness::numbers::flow_label;
+use fabbench_harness::plan::{Poll, Test, Transport, Tuning};
+use fabbench_harness::rails::{PairRail, RailEnd};
+use fabbench_harness::snapshot::{GidKind, HostFacts};
+
+use crate::cli::CaseArgs;
+use crate::cli::case::{PollArg, Relaxed};
+use crate::commands::CommandError;
+
+/// The knobs that no suite sets. Relaxed ordering `both` leaves it open here.
+pub fn tuning(args: &CaseArgs, test: Test) -> Tuning {
+    let pairs = &args.pairs;
+    let class = pairs.dscp.map_or(args.devices.traffic_class, |dscp| dscp << 2);
+    let sports = pairs.udp_sport.iter().flat_map(|list| &list.0);
+    let labels = pairs.flow_label.iter().flat_map(|list| &list.0).copied();
+    Tuning {
+        iterations: args.iterations.filter(|_| test != Test::Latency),
+        post_list: args.post_list,
+        mtu: args.devices.mtu,
+        gid_index: args.devices.gid_index,
+        sl: Some(args.devices.sl).filter(|sl| *sl > 0),
+        traffic_class: Some(class).filter(|class| *class > 0),
+        pkey_index: pairs.pkey_index,
+        // A list holds ports from 49152 to 65535.
+        flow_labels: sports.map(|port| flow_label(*port as u16)).chain(labels).collect(),
+        outstanding_reads: pairs.outstanding_reads,
+        retry_count: pairs.retry_count,
+        rnr_retry: pairs.rnr_retry,
+        timeout: pairs.timeout,
+        relaxed_ordering: match pairs.relaxed_ordering {
+            Some(Relaxed::On) => Some(true),
+            Some(Relaxed::Off) => Some(false),
+            Some(Relaxed::Both) | None => None,
+        },
+        poll: pairs.poll.map(|poll| match poll {
+            PollArg::Busy => Poll::Busy,
+            PollArg::Event => Poll::Event,
+        }),
+        rate_limit_bps: args.rate_limit,
+    }
+}
+
+/// What is to be held against the devices' limits.
+pub fn asked(args: &CaseArgs, qps: u32, threads: u32, tuning: Tuning) -> Asked {
+    Asked {
+        qps,
+        threads,
+        tx_depth: args.tx_depth,
+        rx_depth: args.rx_depth,
+        mtu: args.devices.mtu,
+        udp_sport: args.pairs.udp_sport.is_some(),
+        tuning,
+    }
+}
+
+/// Refuses what the devices at the ends of a rail cannot do.
+pub fn check_rail(
+    asked: &Asked,
+    rail: &PairRail,
+    facts: [&HostFacts; 2],
+) -> Result<(), CommandError> {
+    let ends = [(&rail.a, facts[0]), (&rail.b, facts[1])];
+    let ends: Vec<LimitedEnd> = ends.iter().filter_map(|(end, f)| limited(rail, end, f)).collect();
+    check(asked, &ends).map_err(CommandError::usage)
+}
+
+/// An end of a rail as its device sees itself; none where the agent told nothing of it.
+fn limited<'a>(
+    rail: &PairRail,
+    end: &'a RailEnd,
+    facts: &'a HostFacts,
+) -> Option<LimitedEnd<'a>> {
+    let device = facts.calls.verbs.devices.iter().find(|device| device.name == end.device)?;
+    Some(LimitedEnd {
+        label: &end.label,
+        device,
+        port: device.ports.iter().find(|port| port.port == end.port)?,
+        soft: end.soft,
+        grh: rail.gids.grh,
+        udp: rail.gids.kind == GidKind::RoceV2,
+    })
+}
+
+/// Refuses knobs of queue pairs that sockets do not have, and what no test of this kind takes.
+pub fn check_sense(
+    args: &CaseArgs,
+    transport: Transport,
+    test: Test,
+    sizes: &[u64],
+) -> Result<(), CommandError> {
+    if args.rate_limit.is_some() {
+        if test == Test::Latency {
+            let text = "--rate-limit: a ping-pong has one message under way; it is for bw and rate";
+            return Err(CommandError::usage(text.into()));
+        }
+        if sizes.contains(&0) {
+            let text = "--rate-limit: messages of no bytes have no rate of payload";
+            return Err(CommandError::usage(text.into()));
+        }
+    }
+    if test == Test::Latency && args.post_list.is_some_and(|list| list > 1) {
+        let text = "--post-list: a ping-pong has one message under way; it is for bw and rate";
+        return Err(CommandError::usage(text.into()));
+    }
+    if transport != Transport::Tcp {
+        return Ok(());
+    }
+    match on_sockets(args).into_iter().find(|(typed, ..)| *typed) {
+        Some((_, flag, why)) => Err(CommandError::usage(format!("{flag}: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether it was typed, the flag, why sockets have no such thing.
+fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 15] {
+    const BUFFERS: &str = "the kernel sizes a socket's queue by itself; it is for verbs";
+    const HEADER: &str = "sockets have no such header field; it is for verbs";
+    const RELIABLE: &str = "TCP has its own retransmission, set by the kernel; it is for verbs";
+    let (pairs, devices) = (&args.pairs, &args.devices);
+    [
+        (args.tx_depth.is_some(), "--tx-depth", BUFFERS),
+        (args.rx_depth.is_some(), "--rx-depth", BUFFERS),
+        (args.inline.is_some(), "--inline", "the kernel copies what a socket sends anyway"),
+        (args.signal_every.is_some(), "--signal-every", "sockets have no completions"),
+        (devices.mtu.is_some(), "--mtu", "set the interface's MTU instead (ip link set)"),
+        (devices.gid_index.is_some(), "--gid-index", HEADER),
+        (devices.sl > 0, "--sl", HEADER),
+        (pairs.pkey_index.is_some(), "--pkey-index", HEADER),
+        (pairs.udp_sport.is_some(), "--udp-sport", "TCP is not in UDP"),
+        (pairs.flow_label.is_some(), "--flow-label", "the kernel gives each socket its own"),
+        (pairs.outstanding_reads.is_some(), "--outstanding-reads", "sockets have no READ"),
+        (pairs.retry_count.is_some(), "--retry-count", RELIABLE),
+        (pairs.rnr_retry.is_some(), "--rnr-retry", RELIABLE),
+        (pairs.timeout.is_some(), "--timeout", RELIABLE),
+        (
+            pairs.relaxed_ordering.is_some(),
+            "--relaxed-ordering",
+            "the kernel owns a socket's buffers; it is for verbs",
+        ),
+    ]
+}
