@@ -6,6 +6,7 @@ mod ceiling;
 mod cli;
 mod compare;
 mod devices;
+mod knobs;
 mod lat;
 mod output;
 mod pair;

@@ -1,0 +1,87 @@
+//! Knobs that `lat`, `bw` and `rate` share.
+
+use fabbench_reports::json;
+use fabbench_reports::model::Measurement;
+use serde_json::json;
+
+use crate::support::{Run, alone, run};
+
+/// A measurement over sockets, as short as it can be.
+fn over_tcp(command: &str, more: &[&str]) -> Run {
+    let short = [command, "local", "local", "--transport", "tcp", "--warmup", "20ms"];
+    let _alone = alone();
+    run(&[&short[..], &["--repeats", "1"], more].concat())
+}
+
+fn only(ran: &Run) -> Measurement {
+    ran.expect(0, &[]);
+    let report = json::read(&ran.stdout).unwrap();
+    assert_eq!(report.measurements.len(), 1, "{}", ran.stdout);
+    report.measurements[0].clone()
+}
+
+#[test]
+fn a_rate_limit_holds_in_each_direction() {
+    let flags = ["--duration", "400ms", "--rate-limit", "80Mb/s", "--size", "10000", "--json"];
+    let m = only(&over_tcp("bw", &flags));
+    // 80 Mb/s are 1000 messages of 10 000 bytes a second.
+    let rate = m.goodput_bps.unwrap().median;
+    assert!((40e6..=88e6).contains(&rate), "{rate}");
+    assert_eq!(m.method.requested["rate_limit_bps"], json!(80_000_000));
+}
+
+#[test]
+fn what_is_asked_and_what_takes_effect_stand_side_by_side() {
+    let flags = ["--duration", "100ms", "--poll", "busy", "--dscp", "26", "--json"];
+    let m = only(&over_tcp("lat", &flags));
+    assert_eq!((m.method.requested["poll"].clone(), &*m.method.polling), (json!("busy"), "busy"));
+    assert_eq!(m.method.requested["traffic_class"], json!(104));
+    assert_eq!(m.method.effective["traffic_class"], json!(104), "IP_TOS of the sockets");
+    let m = only(&over_tcp("lat", &["--duration", "100ms", "--poll", "event", "--json"]));
+    assert_eq!(m.method.polling, "events");
+}
+
+#[test]
+fn sockets_refuse_what_they_do_not_have_and_say_why() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--tx-depth", "8"], &["--tx-depth: the kernel sizes a socket's queue"]),
+        (&["--inline", "8"], &["--inline: the kernel copies"]),
+        (&["--signal-every", "8"], &["--signal-every: sockets have no completions"]),
+        (&["--mtu", "1024"], &["--mtu: set the interface's MTU"]),
+        (&["--udp-sport", "50000"], &["--udp-sport: TCP is not in UDP"]),
+        (&["--pkey-index", "0"], &["--pkey-index: sockets have no such header field"]),
+        (&["--retry-count", "3"], &["--retry-count: TCP has its own retransmission"]),
+        (&["--relaxed-ordering", "both"], &["--relaxed-ordering: the kernel owns"]),
+    ];
+    for (flags, words) in cases {
+        let ran = run(&[&["bw", "local", "local", "--transport", "tcp"], *flags].concat());
+        ran.expect(2, words);
+        assert!(!ran.stderr.contains("measuring"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn values_out_of_range_are_refused_with_the_range() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--dscp", "64"], &["64 is not in 0..64"]),
+        (&["--dscp", "1", "--traffic-class", "4"], &["cannot be used with"]),
+        (&["--udp-sport", "4791"], &["4791 is not in 49152..=65535", "RoCE v2 sends from"]),
+        (&["--udp-sport", "50000-49999"], &["runs backwards"]),
+        (&["--flow-label", "0x1"], &["is no list of numbers"]),
+        (&["--flow-label", "1048576"], &["1048576 is not in 0..=1048575"]),
+        (&["--retry-count", "8"], &["8 is not in 0..=7"]),
+        (&["--rnr-retry", "8"], &["8 is not in 0..=7"]),
+        (&["--timeout", "32"], &["32 is not in 0..=31"]),
+        (&["--outstanding-reads", "0"], &["0 is not in 1..=255"]),
+        (&["--rate-limit", "10"], &["is no rate: write bits per second"]),
+        (&["--rate-limit", "1Gb/s", "--size", "0"], &["no rate of payload"]),
+        (&["--poll", "sleep"], &["possible values: busy, event"]),
+    ];
+    for (flags, words) in cases {
+        run(&[&["bw", "local", "local"], *flags].concat()).expect(2, words);
+    }
+    for flags in [["--rate-limit", "1Gb/s"], ["--post-list", "4"]] {
+        let ran = run(&[&["lat", "local", "local"], &flags[..]].concat());
+        ran.expect(2, &["a ping-pong has one message under way"]);
+    }
+}
