@@ -5,6 +5,7 @@
 mod device;
 mod gids;
 mod pcie;
+pub mod places;
 pub(crate) mod view;
 
 use std::cmp::Ordering;

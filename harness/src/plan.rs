@@ -234,6 +234,16 @@ pub struct Tuning {
     pub poll: Option<Poll>,
     /// Most payload per second in each direction, bit/s.
     pub rate_limit_bps: Option<u64>,
+    /// CPUs, one for each measuring thread in turn; empty for those of [`Tuning::cpu_set`].
+    pub cpus: Vec<u32>,
+    /// CPUs among which all threads of this end may move: chosen for it; empty for all.
+    pub cpu_set: Vec<u32>,
+    /// NUMA node of the buffers, and of the threads unless CPUs are listed.
+    pub numa_node: Option<u32>,
+    /// Buffers in huge pages of 2 MiB.
+    pub huge_pages: bool,
+    /// Bytes that the payload cycles through on each side; none for few enough to stay in a cache.
+    pub working_set_bytes: Option<u64>,
 }
 
 /// How completions are waited for.

@@ -1,5 +1,6 @@
 //! One end of a case, from what is asked to what was measured.
 
+mod place;
 mod sockets;
 mod verbs;
 
@@ -119,6 +120,7 @@ impl CaseEnd<'_> {
     /// before that: whoever waits at it would wake up inside the windows.
     fn measure(&mut self, door: Door, link: &mut PeerLink) -> Result<()> {
         self.setup = Some("prepare");
+        self.pin()?;
         match self.prepare.transport {
             Transport::Rc => {
                 drop(door);
@@ -217,9 +219,10 @@ impl CaseEnd<'_> {
         in_flight: Option<u64>,
     ) -> Result<()> {
         let flow = self.flow(depth, in_flight);
+        let cpus = self.prepare.knobs.tuning.cpus.clone();
         self.side.effective.insert("post_list".into(), flow.post_list.into());
         self.repeats(object, self.prepare.knobs.repeats, |end, repeat| {
-            let on_thread = |_: usize| ();
+            let on_thread = |index: usize| place::pin_thread(&cpus, index);
             crate::engine::stream::repeat(end, endpoints, link, &Clock, &flow, repeat, &on_thread)
         })
     }

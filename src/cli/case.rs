@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use fabbench_harness::numbers::{LOWEST_UDP_SPORT, parse_numbers};
 use fabbench_harness::rate::parse_rate;
+use fabbench_harness::size::parse_size;
 
 use super::{
     DeviceArgs, DirectionArg, JudgeArgs, LaunchArgs, OpArg, OutputArgs, TransportArg, duration,
@@ -70,6 +71,9 @@ pub struct CaseArgs {
     /// Queue pairs.
     #[command(flatten)]
     pub pairs: PairArgs,
+    /// Threads and buffers.
+    #[command(flatten)]
+    pub place: PlaceArgs,
     /// Hosts.
     #[command(flatten)]
     pub launch: LaunchArgs,
@@ -122,6 +126,26 @@ pub struct PairArgs {
     pub poll: Option<PollArg>,
 }
 
+/// Where threads and buffers are.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Placing threads and buffers")]
+pub struct PlaceArgs {
+    /// CPUs on both hosts, one for each measuring thread in turn: 4, or 4-7,12 [default: those of
+    /// the adapter's NUMA node]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpu: Option<Numbers>,
+    /// NUMA node of threads and buffers on both hosts [default: the adapter's]
+    #[arg(long, value_name = "N")]
+    pub numa_node: Option<u32>,
+    /// Buffers in huge pages of 2 MiB
+    #[arg(long)]
+    pub huge_pages: bool,
+    /// Cycle through so many bytes on each side, e.g. 1GiB, beyond the last-level cache [default: few
+    /// enough to stay in it]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub working_set: Option<u64>,
+}
+
 /// A list of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Numbers(pub Vec<u32>);
@@ -157,4 +181,15 @@ fn flow_labels(text: &str) -> Result<Numbers, String> {
 
 fn rate(text: &str) -> Result<u64, String> {
     parse_rate(text).map(|bps| bps as u64).map_err(|e| e.to_string())
+}
+
+fn cpus(text: &str) -> Result<Numbers, String> {
+    parse_numbers(text, 0, 65_535).map(Numbers).map_err(|e| e.to_string())
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    match parse_size(text).map_err(|e| e.to_string())? {
+        0 => Err("a working set holds at least one message".into()),
+        bytes => Ok(bytes),
+    }
 }

@@ -1,6 +1,6 @@
 //! `fabbench pair A B`: the acceptance run of two hosts.
 
-use fabbench_harness::plan::Transport;
+use fabbench_harness::plan::{Transport, Tuning};
 use fabbench_harness::suite::{Overrides, Suite};
 use fabbench_reports::model::NotMeasured;
 
@@ -27,6 +27,7 @@ pub fn run(args: &PairArgs) -> Result<ExitCode, CommandError> {
         wants_rdma,
         topology: true,
         asked: None,
+        place: Tuning::default(),
         beyond: beyond(),
         plan: &|scene| {
             suite.plan(scene, &overrides).map_err(|e| CommandError::usage(e.to_string()))

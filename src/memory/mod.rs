@@ -4,10 +4,12 @@
 //! pointers: single words by atomic loads and stores at any time, slices only while no operation
 //! is under way.
 
+mod numa;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use memmap2::{MmapMut, MmapOptions};
+use memmap2::MmapMut;
 
 /// Bytes before and after the payload whose content is known.
 const GUARD: usize = 4096;
@@ -17,7 +19,20 @@ pub struct HostBuffer {
     map: MmapMut,
     payload: *mut u8,
     len: usize,
+    numa_node: Option<u32>,
 }
+
+/// Where memory is to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Placement {
+    /// NUMA node; none for where it is first touched.
+    pub numa_node: Option<u32>,
+    /// In huge pages of 2 MiB.
+    pub huge_pages: bool,
+}
+
+/// A huge page, bytes.
+const HUGE_PAGE: usize = 2 << 20;
 
 // SAFETY: the buffer owns its mapping; the pointer is into it.
 unsafe impl Send for HostBuffer {}
@@ -28,10 +43,22 @@ impl HostBuffer {
     /// # Errors
     /// Those of `mmap`, of which out of memory is the likely one.
     pub fn new(len: usize) -> std::io::Result<HostBuffer> {
+        HostBuffer::placed(len, Placement::default())
+    }
+
+    /// The same at a place. A node to which the system does not let memory be bound (a container)
+    /// is left out: [`HostBuffer::numa_node`] tells.
+    ///
+    /// # Errors
+    /// Likewise; out of memory also where there are too few free huge pages, or none on the node.
+    pub fn placed(len: usize, place: Placement) -> std::io::Result<HostBuffer> {
         let too_large = || std::io::Error::from_raw_os_error(libc::ENOMEM);
         let rounded = len.checked_next_multiple_of(GUARD).ok_or_else(too_large)?;
         let whole = rounded.checked_add(2 * GUARD).ok_or_else(too_large)?;
-        let mut map = MmapOptions::new().len(whole).populate().map_anon()?;
+        let page = if place.huge_pages { HUGE_PAGE } else { GUARD };
+        let whole = whole.checked_next_multiple_of(page).ok_or_else(too_large)?;
+        let (map, numa_node) = numa::map(whole, place)?;
+        let mut map = map;
         for guard in guards(len, whole) {
             for offset in guard {
                 map[offset] = guard_byte(offset);
@@ -39,7 +66,12 @@ impl HostBuffer {
         }
         // SAFETY: the mapping is longer than a guard region.
         let payload = unsafe { map.as_mut_ptr().add(GUARD) };
-        Ok(HostBuffer { map, payload, len })
+        Ok(HostBuffer { map, payload, len, numa_node })
+    }
+
+    /// The NUMA node that the memory is bound to; none where it is not bound.
+    pub fn numa_node(&self) -> Option<u32> {
+        self.numa_node
     }
 
     /// Bytes of payload.
@@ -165,6 +197,32 @@ mod tests {
     #[should_panic(expected = "assertion failed")]
     fn a_word_that_reaches_over_the_end_is_refused() {
         HostBuffer::new(14).unwrap().load_u32(12);
+    }
+
+    #[test]
+    fn memory_is_bound_to_a_node_that_is_there() {
+        let place = Placement { numa_node: Some(0), huge_pages: false };
+        let mut buffer = HostBuffer::placed(100_000, place).unwrap();
+        assert!(matches!(buffer.numa_node(), Some(0) | None), "none where it is not allowed");
+        // SAFETY: nothing else knows of this memory.
+        unsafe {
+            buffer.bytes_mut().fill(0xff);
+            assert_eq!(buffer.guard_bytes_wrong(), 0);
+        }
+        let nowhere = Placement { numa_node: Some(1000), huge_pages: false };
+        if buffer.numa_node().is_some() {
+            assert!(HostBuffer::placed(4096, nowhere).is_err());
+        }
+    }
+
+    #[test]
+    fn huge_pages_hold_a_buffer_or_are_refused() {
+        let place = Placement { huge_pages: true, ..Placement::default() };
+        match HostBuffer::placed(3 << 20, place) {
+            // SAFETY: nothing else knows of this memory.
+            Ok(buffer) => assert_eq!(unsafe { buffer.guard_bytes_wrong() }, 0),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOMEM), "{error}"),
+        }
     }
 
     #[test]

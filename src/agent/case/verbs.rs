@@ -108,6 +108,9 @@ impl CaseEnd<'_> {
             .iter()
             .map(|&lanes| {
                 let mut spec = StreamSpec::of(self.prepare, &port, lanes);
+                let (all, own) = (u64::from(self.prepare.knobs.qps.max(1)), lanes as u64);
+                let working_set = &mut spec.port.tuning.working_set_bytes;
+                *working_set = working_set.map(|bytes| bytes * own / all);
                 spec.tx_depth = plan.depth;
                 spec.signal_every = plan.signal_every;
                 // The next thread's queue pairs go on where this one's stopped.

@@ -24,6 +24,8 @@ pub struct CaseOutcome<'a> {
     pub sides: [SideResult; 2],
     /// Which way it took.
     pub path: Path,
+    /// Last-level cache of the initiator's host, bytes, where known.
+    pub cache_bytes: Option<u64>,
     /// Resolution and cost of the initiator's clock, ns.
     pub clock: (u64, f64),
 }
@@ -101,9 +103,10 @@ fn base(outcome: &CaseOutcome, from: usize, to: usize) -> Measurement {
         method: method(outcome),
         path: outcome.path.clone(),
         memory: Memory {
-            kind: "host".into(),
+            kind: if own.effective.contains_key("huge_pages") { "huge" } else { "host" }.into(),
+            numa_node: own.effective.get("numa_node").and_then(Value::as_u64).map(|n| n as u32),
             working_set_bytes: own.working_set_bytes,
-            ..Memory::default()
+            exceeds_llc: outcome.cache_bytes.map(|cache| own.working_set_bytes > cache),
         },
         counters: counters(outcome),
         cpu: cpu(outcome),
@@ -452,6 +455,7 @@ mod tests {
             initiator: initiator_of(case),
             sides,
             path: Path::default(),
+            cache_bytes: Some(1 << 20),
             clock: (1, 30.0),
         }
     }

@@ -1,12 +1,14 @@
 //! Knobs of a single case: from what was typed to what is asked for; what sockets cannot have.
 
+use fabbench_harness::facts::places::{node_cpus, nodes};
 use fabbench_harness::knob_limits::{Asked, LimitedEnd, check};
 use fabbench_harness::numbers::flow_label;
 use fabbench_harness::plan::{Poll, Test, Transport, Tuning};
 use fabbench_harness::rails::{PairRail, RailEnd};
+use fabbench_harness::size::size_text;
 use fabbench_harness::snapshot::{GidKind, HostFacts};
 
-use crate::cli::CaseArgs;
+use crate::cli::{CaseArgs, OpArg};
 use crate::cli::case::{PollArg, Relaxed};
 use crate::commands::CommandError;
 
@@ -40,6 +42,28 @@ pub fn tuning(args: &CaseArgs, test: Test) -> Tuning {
             PollArg::Event => Poll::Event,
         }),
         rate_limit_bps: args.rate_limit,
+        cpus: args.place.cpu.iter().flat_map(|list| &list.0).copied().collect(),
+        cpu_set: Vec::new(),
+        numa_node: args.place.numa_node,
+        huge_pages: args.place.huge_pages,
+        working_set_bytes: args.place.working_set,
+    }
+}
+
+/// Refuses CPUs and nodes that a host does not have, or its agent may not use.
+pub fn check_place(tuning: &Tuning, host: &str, facts: &HostFacts) -> Result<(), CommandError> {
+    let refuse = |text: String| Err(CommandError::usage(text));
+    let allowed = &facts.calls.cpus;
+    if let Some(cpu) = tuning.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        return refuse(format!("--cpu {cpu}: the agent on {host} may use CPUs {allowed:?}"));
+    }
+    let Some(node) = tuning.numa_node else { return Ok(()) };
+    match node_cpus(facts, node) {
+        None => refuse(format!("--numa-node {node}: {host} has nodes {:?}", nodes(facts))),
+        Some(cpus) if cpus.is_empty() && tuning.cpus.is_empty() => refuse(format!(
+            "--numa-node {node}: the agent on {host} may use no CPU of it; add --cpu LIST"
+        )),
+        Some(_) => Ok(()),
     }
 }
 
@@ -105,6 +129,18 @@ pub fn check_sense(
         let text = "--post-list: a ping-pong has one message under way; it is for bw and rate";
         return Err(CommandError::usage(text.into()));
     }
+    if let Some(bytes) = args.place.working_set {
+        if let Some(size) = sizes.iter().find(|size| **size > bytes) {
+            let (bytes, size) = (size_text(bytes), size_text(*size));
+            let text = format!("--working-set {bytes}: it cannot hold a message of {size}");
+            return Err(CommandError::usage(text));
+        }
+        if test == Test::Latency && args.op == OpArg::Read {
+            let text = "--working-set: a READ's latency is that of one place; it is for bw and \
+                        for send and write";
+            return Err(CommandError::usage(text.into()));
+        }
+    }
     if transport != Transport::Tcp {
         return Ok(());
     }
@@ -115,7 +151,7 @@ pub fn check_sense(
 }
 
 /// Whether it was typed, the flag, why sockets have no such thing.
-fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 15] {
+fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 17] {
     const BUFFERS: &str = "the kernel sizes a socket's queue by itself; it is for verbs";
     const HEADER: &str = "sockets have no such header field; it is for verbs";
     const RELIABLE: &str = "TCP has its own retransmission, set by the kernel; it is for verbs";
@@ -132,6 +168,12 @@ fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 15] {
         (pairs.udp_sport.is_some(), "--udp-sport", "TCP is not in UDP"),
         (pairs.flow_label.is_some(), "--flow-label", "the kernel gives each socket its own"),
         (pairs.outstanding_reads.is_some(), "--outstanding-reads", "sockets have no READ"),
+        (args.place.huge_pages, "--huge-pages", "the kernel owns a socket's buffers"),
+        (
+            args.place.working_set.is_some(),
+            "--working-set",
+            "the kernel copies what a socket sends through buffers of its own",
+        ),
         (pairs.retry_count.is_some(), "--retry-count", RELIABLE),
         (pairs.rnr_retry.is_some(), "--rnr-retry", RELIABLE),
         (pairs.timeout.is_some(), "--timeout", RELIABLE),

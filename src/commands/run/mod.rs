@@ -15,13 +15,14 @@ use std::time::{Duration, SystemTime};
 
 use fabbench_harness::ceiling::{self, DeclaredRate};
 use fabbench_harness::knob_limits::Asked;
-use fabbench_harness::plan::{Case, Group, Transport};
+use fabbench_harness::plan::{Case, Group, Knobs, Transport, Tuning};
 use fabbench_harness::profile::Choice;
 use fabbench_harness::rails::{
     DeviceFilter, PairRail, Party, RailError, RailMap, Selection, match_rails, parse_map,
 };
 use fabbench_harness::snapshot::HostFacts;
 use fabbench_harness::suite::{Plan, RailTraits, Scene, tcp_streams};
+use fabbench_harness::facts::places::last_level_cache;
 use fabbench_harness::{checks, facts, topology, verdict};
 use fabbench_reports::model::{
     Check, Host, HostTopology, Measurement, Named, NotMeasured, Report, SCHEMA, Status, Tool,
@@ -63,6 +64,8 @@ pub struct Request<'a> {
     pub wants_rdma: bool,
     /// The topology of both hosts is part of the report and of its verdict.
     pub topology: bool,
+    /// Where threads and buffers are to be; the default for suites.
+    pub place: Tuning,
     /// Knobs that the devices of each rail must be able to do; none where suites set them.
     pub asked: Option<Asked>,
     /// What this command never measures, for the report's list.
@@ -328,6 +331,9 @@ impl<'a> Campaign<'a> {
         };
         for (asked, rail) in request.asked.iter().flat_map(|asked| rails.iter().map(move |r| (asked, r))) {
             knobs::check_rail(asked, rail, site.facts)?;
+        }
+        for (name, facts) in site.names.iter().zip(site.facts) {
+            knobs::check_place(&request.place, name, facts)?;
         }
         let plan = (request.plan)(&scene)?;
         let cases = plan.groups.iter().map(|group| group.cases.len()).sum();
@@ -615,6 +621,7 @@ fn outcome<'c>(case: &'c Case, end: &CaseEnd, site: &Site, paths: &Paths) -> Cas
         initiator: end.initiator,
         sides: end.sides.clone(),
         path: paths.describe(case),
+        cache_bytes: last_level_cache(site.facts[end.initiator]),
         clock: (calls.clock_resolution_ns, calls.clock_cost_ns),
     }
 }
@@ -638,7 +645,7 @@ impl Preparer for Tickets<'_> {
             size_bytes: case.size_bytes,
             sends: both || initiator,
             receives: both || !initiator,
-            knobs: case.knobs.clone(),
+            knobs: Knobs { tuning: self.paths.placed(case, host), ..case.knobs.clone() },
             port: self.paths.port(case, host),
             addresses: if initiator { Vec::new() } else { self.paths.listen(case, host) },
             bind: if initiator { self.paths.bind(case, host) } else { Vec::new() },

@@ -3,9 +3,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use fabbench_harness::facts::places::node_cpus;
 use fabbench_harness::facts::same_machine;
 use fabbench_harness::numbers::udp_sport;
-use fabbench_harness::plan::{Case, Transport};
+use fabbench_harness::plan::{Case, Transport, Tuning};
 use fabbench_harness::rails::{PairRail, RailEnd};
 use fabbench_harness::snapshot::{GidKind, HostFacts, InterfaceAddress};
 use fabbench_reports::model::Path;
@@ -35,7 +36,7 @@ impl Paths<'_> {
     /// The port that `host` uses for a verbs case.
     pub fn port(&self, case: &Case, host: usize) -> Option<PortPath> {
         let rail = self.rail(case)?;
-        let tuning = case.knobs.tuning.clone();
+        let tuning = self.placed(case, host);
         let (end, gid) = if host == 0 { (&rail.a, &rail.gids.a) } else { (&rail.b, &rail.gids.b) };
         Some(PortPath {
             device: end.device.clone(),
@@ -50,6 +51,17 @@ impl Paths<'_> {
             max_in_flight_bytes: rail.speed.in_flight_bytes(),
             tuning,
         })
+    }
+
+    /// The knobs of a case with the place of `host`'s threads and buffers: by default the adapter's
+    /// own NUMA node.
+    pub fn placed(&self, case: &Case, host: usize) -> Tuning {
+        let mut tuning = case.knobs.tuning.clone();
+        let end = self.rail(case).map(|rail| if host == 0 { &rail.a } else { &rail.b });
+        tuning.numa_node = tuning.numa_node.or(end.and_then(|end| end.numa_node));
+        let node = tuning.numa_node.and_then(|node| node_cpus(self.facts[host], node));
+        tuning.cpu_set = node.map(|cpus| measuring(&cpus, self.facts[host])).unwrap_or_default();
+        tuning
     }
 
     /// Addresses on which `host` listens for the other end of a case, best first: for sockets that
@@ -193,6 +205,14 @@ impl Paths<'_> {
     }
 }
 
+/// Of a node's CPUs those for measuring threads: the control thread keeps the last that the agent may
+/// use, where there are enough.
+fn measuring(cpus: &[u32], facts: &HostFacts) -> Vec<u32> {
+    const ENOUGH: usize = 4;
+    let control = facts.calls.cpus.last().filter(|_| cpus.len() >= ENOUGH);
+    cpus.iter().filter(|cpu| Some(*cpu) != control).copied().collect()
+}
+
 /// Needs a scope, so it cannot be handed to another host.
 fn is_link_local(address: IpAddr) -> bool {
     match address {
@@ -285,6 +305,22 @@ mod tests {
                 tuning: Default::default(),
             },
         }
+    }
+
+    #[test]
+    fn measuring_threads_leave_a_cpu_to_the_control_thread_where_there_are_enough() {
+        let mut facts = facts(&[], "one");
+        facts.calls.cpus = vec![0, 1, 2, 3];
+        assert_eq!(measuring(&[0, 1, 2, 3], &facts), [0, 1, 2]);
+        assert_eq!(measuring(&[2, 3], &facts), [2, 3]);
+        facts.snapshot.entries.insert(
+            "/sys/devices/system/node/node1/cpulist".into(),
+            fabbench_harness::snapshot::Entry::Text("2-3".into()),
+        );
+        let mut case = case(Transport::Tcp);
+        assert!(paths(&facts, &facts).placed(&case, 0).cpu_set.is_empty(), "no rail, no node");
+        case.knobs.tuning.numa_node = Some(1);
+        assert_eq!(paths(&facts, &facts).placed(&case, 1).cpu_set, [2, 3]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub fn measure(test: Test, name: &str, args: &CaseArgs) -> Result<ExitCode, Comm
         wants_rdma: cases.transport == Transport::Rc,
         topology: false,
         asked: cases.asked(),
+        place: tuning(args, test),
         beyond: Vec::new(),
         plan: &|scene| cases.plan(scene),
     })

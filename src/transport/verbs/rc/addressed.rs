@@ -80,6 +80,7 @@ impl PreparedAddressed {
     pub fn connect(mut self, peer: &EndAddress) -> Result<RcAddressed> {
         let remote = self.prepared.connect(peer)?;
         let Prepared { pairs, cq, region, context, object, path, tuning, .. } = self.prepared;
+        let settings = settings(&path, &tuning, region.buffer());
         let mut numbers: Vec<_> =
             pairs.iter().enumerate().map(|(lane, pair)| (pair.number(), lane)).collect();
         numbers.sort_unstable();
@@ -102,7 +103,7 @@ impl PreparedAddressed {
             numbers,
             context,
             object,
-            settings: settings(&path, &tuning),
+            settings,
             events: tuning.poll == Some(Poll::Event),
             tx_depth,
             rx_depth,

@@ -26,7 +26,7 @@ use super::ffi;
 use super::mr::{Access, MemoryRegion};
 use super::pd::ProtectionDomain;
 use super::qp::{Capacity, Path, Peer, QueuePair, mtu_code};
-use crate::memory::HostBuffer;
+use crate::memory::{HostBuffer, Placement};
 use crate::session::protocol::PortPath;
 use crate::transport::{Failure, FailureKind, Result};
 
@@ -116,9 +116,18 @@ impl Prepared {
         let (path, rd_atomic_in) = path(&context, &parts.port, &object)?;
         let pd = ProtectionDomain::new(&context)?;
         let cq = completion_queue(&context, parts)?;
-        let buffer = HostBuffer::new(parts.buffer_len).map_err(|error| {
+        let Tuning { numa_node, huge_pages, .. } = parts.port.tuning;
+        let place = Placement { numa_node, huge_pages };
+        let buffer = HostBuffer::placed(parts.buffer_len, place).map_err(|error| {
             let errno = error.raw_os_error().unwrap_or(libc::ENOMEM);
-            let detail = format!("{} bytes asked for", parts.buffer_len);
+            let detail = match huge_pages {
+                true => format!(
+                    "{} bytes of huge pages asked for: as root, write how many are needed to \
+                     /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+                    parts.buffer_len
+                ),
+                false => format!("{} bytes asked for", parts.buffer_len),
+            };
             Error::from(CallError::new(Operation::AllocMemory, &object, errno).with_detail(detail))
         })?;
         let region = MemoryRegion::register(&pd, buffer, parts.access)?;
@@ -282,7 +291,11 @@ fn path(context: &Context, port: &PortPath, object: &str) -> Result<(Path, u8)> 
 }
 
 /// Settings of the queue pairs as they took effect, for the report.
-fn settings(path: &Path, tuning: &Tuning) -> BTreeMap<String, serde_json::Value> {
+fn settings(
+    path: &Path,
+    tuning: &Tuning,
+    buffer: &HostBuffer,
+) -> BTreeMap<String, serde_json::Value> {
     let mut settings = BTreeMap::from([
         ("mtu".into(), (128_u32 << path.mtu_code).into()),
         ("sl".into(), path.service_level.into()),
@@ -294,6 +307,12 @@ fn settings(path: &Path, tuning: &Tuning) -> BTreeMap<String, serde_json::Value>
     ]);
     if let Some(index) = path.gid_index {
         settings.insert("gid_index".into(), index.into());
+    }
+    if let Some(node) = buffer.numa_node() {
+        settings.insert("numa_node".into(), node.into());
+    }
+    if tuning.huge_pages {
+        settings.insert("huge_pages".into(), true.into());
     }
     if !tuning.flow_labels.is_empty() {
         settings.insert("flow_labels".into(), tuning.flow_labels.clone().into());

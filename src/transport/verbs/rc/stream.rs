@@ -23,6 +23,9 @@ use crate::transport::{Failure, FailureKind, Result, Stream};
 /// Payload that the slots of one direction may take together: inside the last-level cache of a
 /// server, as published bandwidth figures have it.
 const WORKING_SET: u64 = 16 << 20;
+/// Most slots of a lane: each has a request of its own. A larger working set has gaps between its
+/// messages.
+const MOST_SLOTS: u32 = 1 << 16;
 /// Slots begin on a cache line of their own.
 const LINE: u64 = 64;
 /// Bytes that are carried inline when nothing else is asked for: more makes work queue entries
@@ -126,7 +129,9 @@ struct Shape {
     lanes: u64,
     /// Slots per lane in each direction.
     slots: u32,
-    /// Of these, used: messages under way per lane. Both ends use the same number.
+    /// Of these, used one after the other. Both ends use the same number.
+    cycle: u32,
+    /// Messages under way per lane; no more than are used.
     depth: u32,
     receives: u32,
     signal_every: u32,
@@ -168,13 +173,17 @@ impl Shape {
         let inline = if spec.op.is_message() && size <= wanted { size } else { 0 };
         let relaxed = arrival != Arrival::Memory && spec.port.tuning.relaxed_ordering != Some(false);
         let op = spec.op;
-        let slots = depth;
+        let (slots, stride) = match spec.port.tuning.working_set_bytes {
+            Some(bytes) => spread(bytes / lanes, stride, depth),
+            None => (depth, stride),
+        };
         Ok(Shape {
             op,
             size,
             stride,
             lanes,
             slots,
+            cycle: slots,
             depth,
             receives,
             signal_every,
@@ -186,7 +195,8 @@ impl Shape {
 
     /// With a peer that has `slots`: both cycle through as many as either has.
     fn agreed(mut self, slots: u64) -> Shape {
-        self.depth = u64::from(self.depth).min(slots.max(1)) as u32;
+        self.cycle = u64::from(self.cycle).min(slots.max(1)) as u32;
+        self.depth = self.depth.min(self.cycle);
         self.signal_every = self.signal_every.min((self.depth / 2).max(1));
         if let Arrival::Immediate { every } = &mut self.arrival {
             *every = self.signal_every.min(*every);
@@ -194,6 +204,7 @@ impl Shape {
         self
     }
 
+    /// Requests that may be in the send queue at once.
     fn sends(&self) -> u32 {
         if self.signal_every == 1 { self.depth } else { 2 * self.depth + 1 }
     }
@@ -217,7 +228,7 @@ impl Shape {
     /// Where the number `sequence` of a message to be sent lies in the buffer: at its end.
     #[inline]
     fn departure_word(&self, lane: u64, sequence: u64) -> usize {
-        let slot = (sequence - 1) % u64::from(self.depth);
+        let slot = (sequence - 1) % u64::from(self.cycle);
         (self.offset(lane, slot) + u64::from(self.size) - 4) as usize
     }
 
@@ -232,6 +243,14 @@ impl Shape {
         }
         if self.relaxed { access | Access::RELAXED_ORDERING } else { access }
     }
+}
+
+/// Slots of a lane, and the distance of their begins, that cover about `bytes`: at least `depth`
+/// slots, at least `stride` apart.
+fn spread(bytes: u64, stride: u64, depth: u32) -> (u32, u64) {
+    let most = u64::from(MOST_SLOTS.max(depth));
+    let slots = (bytes / stride).clamp(u64::from(depth), most);
+    (slots as u32, (bytes / slots / LINE * LINE).max(stride))
 }
 
 /// A stream's end that does not yet know its peer.
@@ -286,6 +305,7 @@ impl PreparedStream {
         let shape = self.shape.agreed(remote.slots);
         let lanes = pairs.into_iter().enumerate();
         let lanes = lanes.map(|(i, pair)| Lane::new(i as u64, pair, &shape, &region, &remote));
+        let settings = settings(&path, &tuning, region.buffer());
         let mut stream = RcStream {
             lanes: lanes.collect(),
             cq,
@@ -293,7 +313,7 @@ impl PreparedStream {
             shape,
             context,
             object,
-            settings: settings(&path, &tuning),
+            settings,
             rd_atomic: path.rd_atomic_out,
             events: tuning.poll == Some(Poll::Event),
             unreported: false,
@@ -690,7 +710,7 @@ fn send_requests(
         length: shape.size,
         lkey: region.local_key(),
     };
-    let entries = (0..u64::from(shape.depth)).map(entry).collect();
+    let entries = (0..u64::from(shape.cycle)).map(entry).collect();
     let request = |slot, entry| {
         // SAFETY: numbers and null pointers.
         let mut request: ffi::ibv_send_wr = unsafe { std::mem::zeroed() };
@@ -723,7 +743,7 @@ fn send_requests(
 fn receive_requests(lane: u64, shape: &Shape, region: &MemoryRegion) -> Requests<ffi::ibv_recv_wr> {
     let base = region.buffer().as_ptr() as u64 + shape.area();
     let entry = |i: u64| ffi::ibv_sge {
-        addr: base + shape.offset(lane, i % u64::from(shape.depth)),
+        addr: base + shape.offset(lane, i % u64::from(shape.cycle)),
         length: shape.size,
         lkey: region.local_key(),
     };
@@ -883,9 +903,29 @@ mod tests {
     }
 
     #[test]
+    fn a_working_set_is_cycled_through_whatever_the_depth() {
+        let with = |bytes, size| {
+            let mut spec = spec(Op::Write, size);
+            spec.port.tuning.working_set_bytes = Some(bytes);
+            shape(&spec)
+        };
+        let large = with(64 << 20, 65_536);
+        assert_eq!((large.depth, large.slots, large.cycle), (128, 512, 512));
+        assert_eq!(large.area(), 64 << 20);
+        assert_ne!(large.departure_word(0, 129), large.departure_word(0, 1));
+        assert_eq!(large.departure_word(0, 513), large.departure_word(0, 1));
+        let sparse = with(1 << 30, 8);
+        assert_eq!((sparse.slots, sparse.stride, sparse.area()), (1 << 16, 8192, 1 << 30));
+        let small = with(65_536, 65_536);
+        assert_eq!(small.slots, 128, "never fewer than are under way");
+        assert_eq!(large.agreed(300).cycle, 300);
+    }
+
+    #[test]
     fn ends_with_unequal_queues_cycle_through_the_fewer_slots() {
         let shape = shape(&spec(Op::Write, 64)).agreed(6);
         assert_eq!((shape.slots, shape.depth, shape.signal_every), (128, 6, 3));
+        assert_eq!(shape.cycle, 6);
         assert_eq!(shape.arrival, Arrival::Immediate { every: 3 });
         assert_eq!(shape.departure_word(0, 7), shape.departure_word(0, 1));
         assert_eq!(shape.departure_word(1, 1), 128 * 64 + 60);
