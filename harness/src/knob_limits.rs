@@ -143,14 +143,8 @@ mod tests {
         let mut port = VerbsPort { active_mtu: 3, pkey_tbl_len: 1, ..VerbsPort::default() };
         let copy = port.clone();
         let label = "a/mlx5_0:1";
-        let mut end = LimitedEnd {
-            label,
-            device: &device,
-            port: &copy,
-            soft: false,
-            grh: true,
-            udp: true,
-        };
+        let mut end =
+            LimitedEnd { label, device: &device, port: &copy, soft: false, grh: true, udp: true };
         change(&mut end, &mut port);
         check(asked, &[LimitedEnd { port: &port, ..end }]).err()
     }
@@ -168,7 +162,8 @@ mod tests {
             ..Tuning::default()
         };
         let depths = (Some(8192), Some(8191));
-        let all = Asked { tx_depth: depths.0, rx_depth: depths.1, mtu: Some(1024), tuning, ..asked() };
+        let all =
+            Asked { tx_depth: depths.0, rx_depth: depths.1, mtu: Some(1024), tuning, ..asked() };
         assert_eq!(plain(&all), None);
     }
 

@@ -244,6 +244,9 @@ pub struct Tuning {
     pub huge_pages: bool,
     /// Bytes that the payload cycles through on each side; none for few enough to stay in a cache.
     pub working_set_bytes: Option<u64>,
+    /// Latency: rounds begin at this distance from each other, ns, and are timed from when they were
+    /// due; none for each as soon as the one before it is over.
+    pub schedule_ns: Option<u64>,
 }
 
 /// How completions are waited for.

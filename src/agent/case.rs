@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::agent::{CaseContext, CaseRunner};
 use crate::engine::ping_pong::Timing;
 use crate::engine::stream::{Flow, POST_LIST};
-use crate::engine::{End, Ran, StageCell, stall_limit, verify};
+use crate::engine::{End, Ran, stall_limit, verify};
 use crate::measure::clock::Clock;
 use crate::session::peer::{Dialer, Listener, PeerLink};
 use crate::session::protocol::{IntegrityResult, Prepare, Role, SideResult, ToCoordinator};
@@ -60,10 +60,9 @@ impl CaseRunner for Cases {
             context,
             side: SideResult::default(),
             setup: Some("connect"),
-            stage: StageCell::new(),
         };
         let result = end.conduct();
-        let stage = end.setup.unwrap_or_else(|| end.stage.get().word()).to_string();
+        let stage = end.setup.unwrap_or_else(|| end.context.stage().get().word()).to_string();
         let side = Box::new(end.side);
         context.emit(&match result {
             Ok(()) => ToCoordinator::Done { case, side },
@@ -97,7 +96,6 @@ struct CaseEnd<'a> {
     side: SideResult,
     /// Stage before the engine runs; none once it does.
     setup: Option<&'static str>,
-    stage: StageCell,
 }
 
 impl CaseEnd<'_> {
@@ -180,7 +178,7 @@ impl CaseEnd<'_> {
                 role: self.prepare.role,
                 object,
                 abort,
-                stage: &self.stage,
+                stage: self.context.stage(),
                 patience: PATIENCE,
                 stall: stall_limit(predicted(self.prepare.size_bytes)),
             };
@@ -263,12 +261,16 @@ impl CaseEnd<'_> {
     /// How a latency repeat is timed: half round trips for messages, whole ones otherwise.
     fn timing(&self) -> Timing {
         let knobs = &self.prepare.knobs;
-        let divisor = if self.prepare.op.is_message() { 2 } else { 1 };
+        let schedule_ns = knobs.tuning.schedule_ns;
+        // A wait for the round before is no part of either way: it cannot be halved.
+        let halved = self.prepare.op.is_message() && schedule_ns.is_none();
+        let divisor = if halved { 2 } else { 1 };
         Timing {
             warmup_ns: knobs.warmup_ns,
             window_ns: knobs.window_ns,
             rounds: knobs.rounds,
             divisor,
+            schedule_ns,
         }
     }
 

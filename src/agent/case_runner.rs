@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::engine::StageCell;
 use crate::session::outlet::Outlet;
 use crate::session::protocol::{CaseId, Prepare, ToCoordinator};
 use crate::transport::{Failure, FailureKind};
@@ -68,6 +69,11 @@ impl CaseContext {
         })
     }
 
+    /// Where the case is, for whoever asks meanwhile.
+    pub fn stage(&self) -> &StageCell {
+        &self.gate.stage
+    }
+
     /// True once `Done` or `Failed` was sent.
     pub fn is_concluded(&self) -> bool {
         self.concluded.load(Ordering::Relaxed)
@@ -81,6 +87,7 @@ pub(crate) struct Gate {
     open: Mutex<u32>,
     changed: Condvar,
     pub(crate) abort: Arc<AtomicBool>,
+    pub(crate) stage: StageCell,
 }
 
 impl Gate {

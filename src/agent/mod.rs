@@ -133,6 +133,7 @@ fn listen_to(reader: &mut FrameReader, cases: &mut Cases, silence: Duration) -> 
             ToAgent::Facts => cases.tell_facts(),
             ToAgent::Prepare(prepare) => cases.start(*prepare),
             ToAgent::Go(ids) => cases.go(&ids),
+            ToAgent::Look => cases.look(),
             ToAgent::Stop(id) => cases.stop(id),
             ToAgent::Hello(_) => {
                 return Ended::Refused("the coordinator greeted twice".to_owned());
@@ -198,6 +199,16 @@ impl Cases {
     fn go(&self, ids: &[CaseId]) {
         for case in ids.iter().filter_map(|id| self.running.get(id)) {
             case.gate.open();
+        }
+    }
+
+    /// Tells how far each case is that has not ended.
+    fn look(&self) {
+        for (&case, running) in self.running.iter().filter(|(_, case)| !case.thread.is_finished()) {
+            let (stage, moved) = (&running.gate.stage, running.gate.stage.moved());
+            let stage = stage.get().word().to_owned();
+            // When the coordinator is gone, the reading thread sees it as well.
+            let _ = self.outlet.send(&ToCoordinator::Tick { case, stage, moved });
         }
     }
 

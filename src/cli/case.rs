@@ -65,6 +65,13 @@ pub struct CaseArgs {
     /// Warm-up before each repeat
     #[arg(long, value_name = "T", value_parser = humantime::parse_duration, default_value = "300ms")]
     pub warmup: Duration,
+    /// Print a line so often while a case runs, e.g. 10s (SIGUSR1 prints the state at any time)
+    #[arg(long, value_name = "T", value_parser = duration)]
+    pub every: Option<Duration>,
+    /// Latency while a stream loads the same path: probes on a fixed schedule, each timed from when
+    /// it was due; before it the same without load
+    #[arg(long)]
+    pub under_load: bool,
     /// Send no more payload than this in each direction, e.g. 10Gb/s
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate_limit: Option<u64>,
@@ -87,7 +94,6 @@ pub struct CaseArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 }
-
 
 /// How queue pairs are set up.
 #[derive(Debug, Clone, Default, Args)]

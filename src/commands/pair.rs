@@ -27,6 +27,7 @@ pub fn run(args: &PairArgs) -> Result<ExitCode, CommandError> {
         wants_rdma,
         topology: true,
         asked: None,
+        every: None,
         place: Tuning::default(),
         beyond: beyond(),
         plan: &|scene| {

@@ -14,7 +14,7 @@ pub(crate) mod testing;
 pub mod verify;
 mod wait;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -129,26 +129,46 @@ impl Stage {
     }
 }
 
-/// A [`Stage`] that another thread may look at.
+/// Where a case is and how far, for other threads to look at.
 #[derive(Debug)]
-pub struct StageCell(AtomicU8);
+pub struct StageCell {
+    stage: AtomicU8,
+    moved: AtomicU64,
+}
 
 impl StageCell {
-    /// Starts at [`Stage::Barrier`].
+    /// Starts at [`Stage::Barrier`] with nothing moved.
     pub const fn new() -> Self {
-        StageCell(AtomicU8::new(Stage::Barrier as u8))
+        StageCell { stage: AtomicU8::new(Stage::Barrier as u8), moved: AtomicU64::new(0) }
     }
 
     /// Moves to `stage`.
     pub fn set(&self, stage: Stage) {
-        self.0.store(stage as u8, Ordering::Relaxed);
+        self.stage.store(stage as u8, Ordering::Relaxed);
     }
 
     /// Where the case is.
     pub fn get(&self) -> Stage {
         const STAGES: [Stage; 5] =
             [Stage::Barrier, Stage::WarmUp, Stage::Measure, Stage::Collect, Stage::Verify];
-        STAGES[usize::from(self.0.load(Ordering::Relaxed)).min(STAGES.len() - 1)]
+        let stage = self.stage.load(Ordering::Relaxed);
+        STAGES[usize::from(stage).min(STAGES.len() - 1)]
+    }
+
+    /// So many more messages, or round trips, are over.
+    pub fn add(&self, messages: u64) {
+        self.moved.fetch_add(messages, Ordering::Relaxed);
+    }
+
+    /// One more is over, where no other thread counts: cheaper than [`StageCell::add`].
+    #[inline]
+    pub fn bump(&self) {
+        self.moved.store(self.moved.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Messages, or round trips, that are over in all repeats so far.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Ordering::Relaxed)
     }
 }
 

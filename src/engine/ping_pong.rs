@@ -29,6 +29,10 @@ pub struct Timing {
     pub rounds: Option<u64>,
     /// 2 to record half round trips, 1 for whole ones.
     pub divisor: u64,
+    /// Rounds begin at this distance from each other, ns, and are timed from when they should have
+    /// begun: one that is late since the one before it took long counts its wait (no coordinated
+    /// omission). None for each as soon as the one before it is over.
+    pub schedule_ns: Option<u64>,
 }
 
 /// Runs one repeat of this end over lane 0 of `endpoint`.
@@ -61,6 +65,7 @@ fn initiate<S: Stream>(
 ) -> Result<Ran> {
     let mut recorder = Recorder::new(timing.divisor);
     let mut rally = Rally::new(end, endpoint)?;
+    rally.schedule_ns = timing.schedule_ns;
     let start = agree(end, peer, time, repeat)?;
     let cpu_before = cpu::thread_time();
     wait_until(time, start.at_ns);
@@ -112,6 +117,7 @@ pub struct Rally<'a, S> {
     started: u64,
     finished: u64,
     lanes: Vec<u64>,
+    schedule_ns: Option<u64>,
 }
 
 impl<'a, S: Stream> Rally<'a, S> {
@@ -122,7 +128,8 @@ impl<'a, S: Stream> Rally<'a, S> {
     pub fn new(end: &'a End<'a>, endpoint: &'a mut S) -> Result<Self> {
         let base = endpoint.arrived()?;
         let lanes = vec![0; endpoint.lanes()];
-        Ok(Rally { end, endpoint, base, seen: base, started: 0, finished: 0, lanes })
+        let (started, finished, schedule_ns) = (0, 0, None);
+        Ok(Rally { end, endpoint, base, seen: base, started, finished, lanes, schedule_ns })
     }
 
     /// Answers so far.
@@ -144,10 +151,17 @@ impl<'a, S: Stream> Rally<'a, S> {
     ) -> Result<u64> {
         let mut stamp = time.now();
         let mut left = rounds.max(1);
+        let mut due = stamp;
         loop {
+            if let Some(gap_ns) = self.schedule_ns {
+                wait_until(time, due);
+                stamp = due;
+                due += gap_ns;
+            }
             self.round(time)?;
             let now = time.now();
             record(now.saturating_sub(stamp));
+            self.end.stage.bump();
             stamp = now;
             left -= 1;
             if now >= until_ns || left == 0 {
@@ -326,7 +340,13 @@ mod tests {
     const STALL: Duration = Duration::from_secs(10);
 
     fn timing(window_ms: u64, rounds: Option<u64>) -> Timing {
-        Timing { warmup_ns: 1_000_000, window_ns: window_ms * 1_000_000, rounds, divisor: 2 }
+        Timing {
+            warmup_ns: 1_000_000,
+            window_ns: window_ms * 1_000_000,
+            rounds,
+            divisor: 2,
+            schedule_ns: None,
+        }
     }
 
     #[test]
@@ -387,6 +407,32 @@ mod tests {
         assert!(a.cause.contains("round 501"), "{a}");
         assert_eq!(b.kind, FailureKind::PeerLost);
         assert!(b.cause.contains("nothing moved"), "{b}");
+    }
+
+    /// Advances by 1 ms each time that it is asked.
+    struct Slow(Cell<u64>);
+
+    impl Time for Slow {
+        fn now(&self) -> u64 {
+            self.0.set(self.0.get() + 1_000_000);
+            self.0.get()
+        }
+    }
+
+    #[test]
+    fn a_late_round_counts_from_when_it_was_due() {
+        let (abort, stage) = (AtomicBool::new(false), StageCell::new());
+        let (role, object) = (Role::Initiator, "null");
+        let end = End { role, object, abort: &abort, stage: &stage, patience: STALL, stall: STALL };
+        let mut null = NullStream::new(1, true);
+        let mut rally = Rally::new(&end, &mut null).unwrap();
+        // A round is due every millisecond and each takes two readings of 1 ms: one more is lost
+        // with every round.
+        rally.schedule_ns = Some(1_000_000);
+        let mut seen = Vec::new();
+        rally.play(&Slow(Cell::new(0)), u64::MAX, 4, &mut |ns| seen.push(ns / 1_000_000)).unwrap();
+        assert_eq!(seen, [2, 3, 4, 5]);
+        assert_eq!(stage.moved(), 4);
     }
 
     /// Counts how often it is asked, and advances by 10 ns each time.

@@ -126,6 +126,7 @@ impl<'a, A: Addressed> Asker<'a, A> {
             self.round(time)?;
             let now = time.now();
             record(now.saturating_sub(stamp));
+            self.end.stage.bump();
             stamp = now;
             left -= 1;
             if now >= until_ns || left == 0 {
@@ -175,8 +176,13 @@ mod tests {
     fn atomics_are_timed_whole_and_carried_out_once_each() {
         let add = Request { add_or_compare: 3, remote_offset: 8, ..request(Operation::FetchAdd) };
         let (mut left, mut right) = pair(64, 1, 4, None);
-        let timing =
-            Timing { warmup_ns: 0, window_ns: 60_000_000_000, rounds: Some(5), divisor: 1 };
+        let timing = Timing {
+            warmup_ns: 0,
+            window_ns: 60_000_000_000,
+            rounds: Some(5),
+            divisor: 1,
+            schedule_ns: None,
+        };
         let (a, _) = both(
             Duration::from_secs(10),
             |end, mut peer| repeat(end, &mut left, &mut peer, &Clock, &timing, &add, 0).unwrap(),
@@ -192,8 +198,13 @@ mod tests {
         let read = request(Operation::Read);
         let (mut left, mut right) = pair(64, 1, 4, None);
         right.memory()[..8].copy_from_slice(b"fabbench");
-        let timing =
-            Timing { warmup_ns: 0, window_ns: 60_000_000_000, rounds: Some(3), divisor: 1 };
+        let timing = Timing {
+            warmup_ns: 0,
+            window_ns: 60_000_000_000,
+            rounds: Some(3),
+            divisor: 1,
+            schedule_ns: None,
+        };
         let (a, b) = both(
             Duration::from_secs(10),
             |end, mut peer| repeat(end, &mut left, &mut peer, &Clock, &timing, &read, 0).unwrap(),

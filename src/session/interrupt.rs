@@ -42,6 +42,16 @@ impl Interrupt {
     }
 }
 
+/// A flag that SIGUSR1 sets: the user wants to know how far things are.
+///
+/// # Errors
+/// When the system does not let the signal be watched.
+pub fn state_wanted() -> io::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR1, flag.clone())?;
+    Ok(flag)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -29,6 +29,8 @@ pub enum ToAgent {
     Prepare(Box<Prepare>),
     /// To initiators: start these cases now, together.
     Go(Vec<CaseId>),
+    /// Asks how far all cases are: one [`ToCoordinator::Tick`] each.
+    Look,
     /// End a case, whatever it does.
     Stop(CaseId),
     /// Still there.
@@ -55,6 +57,15 @@ pub enum ToCoordinator {
     Ready {
         /// Case.
         case: CaseId,
+    },
+    /// How far a case is on this side.
+    Tick {
+        /// Case.
+        case: CaseId,
+        /// Where in its life it is.
+        stage: String,
+        /// Messages, or round trips, that are over in all repeats so far, warm-ups included.
+        moved: u64,
     },
     /// A repeat is over.
     Progress {

@@ -398,6 +398,7 @@ mod tests {
                 window_ns: 10_000 * MS,
                 rounds: Some(50),
                 divisor: 1,
+                schedule_ns: None,
             };
             let (a, _) = both(
                 Duration::from_secs(10),

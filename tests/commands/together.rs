@@ -101,6 +101,7 @@ fn cases_at_once_keep_their_results_apart() {
                 initiator: end.initiator,
                 sides: end.sides.clone(),
                 path: Path::default(),
+                cache_bytes: None,
                 clock: (1, 30.0),
             }
         })

@@ -23,9 +23,8 @@ pub fn nodes(facts: &HostFacts) -> Vec<u32> {
 /// Bytes of the last-level cache that the first CPU shares; none when unknown.
 pub fn last_level_cache(facts: &HostFacts) -> Option<u64> {
     const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
-    let text = |index: u32, file: &str| {
-        facts.snapshot.text(&format!("{CACHES}/index{index}/{file}"))
-    };
+    let text =
+        |index: u32, file: &str| facts.snapshot.text(&format!("{CACHES}/index{index}/{file}"));
     let cache = |index: u32| -> Option<(u32, u64)> {
         let level = text(index, "level")?.parse().ok()?;
         let kib: u64 = text(index, "size")?.strip_suffix('K')?.parse().ok()?;
@@ -62,7 +61,8 @@ mod tests {
 
     #[test]
     fn the_last_cache_for_data_counts() {
-        let path = |index: u32, file| format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{file}");
+        let path =
+            |index: u32, file| format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{file}");
         let mut facts = facts(&[]);
         for (index, level, kind, size) in [
             (0, "1", "Data", "32K"),

@@ -36,7 +36,9 @@ pub(super) fn pin_thread(cpus: &[u32], index: usize) {
 /// Keeps the calling thread to these CPUs.
 fn keep_to(cpus: &[u32]) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
-    cpus.iter().filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu as usize));
+    cpus.iter()
+        .filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU)
+        .for_each(|cpu| set.set(*cpu as usize));
     sched_setaffinity(None, &set)
 }
 

@@ -9,8 +9,8 @@ use super::{CaseEnd, Door};
 use crate::engine::verify;
 use crate::measure::clock::Clock;
 use crate::session::peer::PeerLink;
-use crate::transport::{Failure, FailureKind, Result};
 use crate::transport::tcp::{Polling, TcpLanes};
+use crate::transport::{Failure, FailureKind, Result};
 
 /// Socket buffers bound what is under way: the depth of a socket is not limited by fabbench.
 const DEPTH: u32 = 128;

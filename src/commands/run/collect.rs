@@ -248,7 +248,8 @@ fn latency(outcome: &CaseOutcome, mut measurement: Measurement) -> Measurement {
     }
     measurement.latency_ns = merged.latency();
     measurement.histogram = measurement.latency_ns.map(|_| merged.encoded());
-    measurement.is_half_rtt = Some(outcome.case.op.is_message());
+    let halved = outcome.case.op.is_message();
+    measurement.is_half_rtt = Some(halved && outcome.case.knobs.tuning.schedule_ns.is_none());
     measurement
 }
 

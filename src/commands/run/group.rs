@@ -68,6 +68,33 @@ pub trait Preparer {
     fn prepare(&mut self, id: CaseId, case: &Case, host: usize, role: Role) -> Prepare;
 }
 
+/// Who is told how a group goes on.
+pub trait Onlooker {
+    /// A repeat begins: so many are done, of so many.
+    fn between(&mut self, done: u32, all: u32);
+
+    /// How long at most until it wants to be asked whether it wants to look.
+    fn patience(&self) -> Duration {
+        Duration::MAX
+    }
+
+    /// Whether the agents shall tell how far they are.
+    fn wants_look(&mut self) -> bool {
+        false
+    }
+
+    /// How far the case of this index is on a host that counts it.
+    fn tick(&mut self, index: usize, host: usize, stage: &str, moved: u64) {
+        let _ = (index, host, stage, moved);
+    }
+}
+
+impl<F: FnMut(u32, u32)> Onlooker for F {
+    fn between(&mut self, done: u32, all: u32) {
+        self(done, all);
+    }
+}
+
 /// The agents of a run, as a group sees them.
 pub trait Agents {
     /// Sends to an agent.
@@ -106,13 +133,13 @@ struct Live {
     deadline: Instant,
 }
 
-/// Runs a group to its end. `between` is told after each repeat (repeats done, repeats in all).
+/// Runs a group to its end, which `onlooker` may follow.
 pub fn run(
     agents: &dyn Agents,
     group: &Group,
     first_id: CaseId,
     preparer: &mut dyn Preparer,
-    between: &mut dyn FnMut(u32, u32),
+    onlooker: &mut dyn Onlooker,
 ) -> Vec<CaseEnd> {
     let mut live: Vec<Live> = group
         .cases
@@ -124,8 +151,15 @@ pub fn run(
     while live.iter().any(|case| !case.over()) {
         let deadline = live.iter().filter(|c| !c.over()).map(|c| c.deadline).min();
         let left = deadline.map_or(Duration::ZERO, |d| d.saturating_duration_since(Instant::now()));
+        let left = left.min(onlooker.patience());
         // Once it is interrupted, what is left is to hear the agents' last words.
         match if stopping { agents.wait_on(left) } else { agents.wait(left) } {
+            Wait::Event(host, Event::Message(ToCoordinator::Tick { case, stage, moved })) => {
+                let counted = |live: &Live| live.id == case && live.counts_at(host);
+                if let Some(index) = live.iter().position(counted) {
+                    onlooker.tick(index, host, &stage, moved);
+                }
+            }
             Wait::Event(host, Event::Message(message)) => handle(agents, &mut live, host, message),
             Wait::Event(host, Event::Lost(failure)) => lose(agents, &mut live, host, &failure),
             Wait::Interrupted => {
@@ -134,8 +168,12 @@ pub fn run(
             }
             Wait::TimedOut => {}
         }
+        if onlooker.wants_look() {
+            // An agent that is gone is seen as such anyway.
+            let _ = (0..2).try_for_each(|host| agents.send(host, &ToAgent::Look));
+        }
         time_out(agents, &mut live);
-        release(agents, &mut live, between);
+        release(agents, &mut live, onlooker);
     }
     live.into_iter().map(Live::end).collect()
 }
@@ -207,18 +245,21 @@ fn handle(agents: &dyn Agents, live: &mut [Live], host: usize, message: ToCoordi
                 live[i].tell(agents, 1 - host, ToAgent::Stop(case));
             }
         }
-        ToCoordinator::Hello(_) | ToCoordinator::Facts(_) | ToCoordinator::Heartbeat => {}
+        ToCoordinator::Hello(_)
+        | ToCoordinator::Facts(_)
+        | ToCoordinator::Tick { .. }
+        | ToCoordinator::Heartbeat => {}
     }
 }
 
 /// Starts the next repeat of all cases once every one of them waits for it.
-fn release(agents: &dyn Agents, live: &mut [Live], between: &mut dyn FnMut(u32, u32)) {
+fn release(agents: &dyn Agents, live: &mut [Live], onlooker: &mut dyn Onlooker) {
     let mut waiting = live.iter().filter(|c| c.running()).peekable();
     if waiting.peek().is_none() || !waiting.all(Live::waits) {
         return;
     }
     if let Some(case) = live.iter().find(|c| c.running()) {
-        between(case.done, case.repeats);
+        onlooker.between(case.done, case.repeats);
     }
     for host in 0..2 {
         let ids: Vec<CaseId> =
@@ -300,6 +341,17 @@ impl Live {
     /// Nobody has ended it yet and repeats are left.
     fn running(&self) -> bool {
         self.trouble.is_none() && self.sides[self.initiator].is_none() && self.done < self.repeats
+    }
+
+    /// Whether what counts of this case is counted at `host`: round trips and READs where they begin,
+    /// else messages where they arrive.
+    fn counts_at(&self, host: usize) -> bool {
+        let begins = host == self.initiator;
+        let prepared = &self.prepared;
+        match prepared.test == Test::Latency || prepared.op.fetches() {
+            true => begins,
+            false => !begins || prepared.receives,
+        }
     }
 
     /// Ready, and every repeat released so far is done.
@@ -534,6 +586,46 @@ mod tests {
         let sent = fake.sent.borrow();
         let first: Vec<_> = sent.iter().take(2).map(|(host, text)| (*host, &**text)).collect();
         assert_eq!(first, [(0, "prepare 1 Responder"), (1, "prepare 1 Initiator")]);
+    }
+
+    /// Wants to look once, and keeps what it is told.
+    #[derive(Default)]
+    struct Curious {
+        looked: bool,
+        told: Vec<(usize, usize, String, u64)>,
+    }
+
+    impl Onlooker for Curious {
+        fn between(&mut self, _: u32, _: u32) {}
+
+        fn wants_look(&mut self) -> bool {
+            !std::mem::replace(&mut self.looked, true)
+        }
+
+        fn tick(&mut self, index: usize, host: usize, stage: &str, moved: u64) {
+            self.told.push((index, host, stage.into(), moved));
+        }
+    }
+
+    #[test]
+    fn who_looks_is_told_by_the_host_where_messages_arrive() {
+        let fake = Fake {
+            fault: Some(|host, message| match message {
+                ToAgent::Look => {
+                    let (stage, moved) = ("measure".into(), 7);
+                    Some(vec![said(host, ToCoordinator::Tick { case: 1, stage, moved })])
+                }
+                _ => None,
+            }),
+            ..Fake::default()
+        };
+        let group = Group { title: "group".into(), cases: vec![case(Direction::AToB)] };
+        let mut curious = Curious::default();
+        // Bare's ends say that both receive: both directions are counted where they arrive.
+        run(&fake, &group, 1, &mut Bare, &mut curious);
+        let hosts: Vec<usize> = curious.told.iter().map(|told| told.1).collect();
+        assert_eq!(hosts, [0, 1]);
+        assert_eq!(curious.told[0], (0, 0, "measure".into(), 7));
     }
 
     #[test]

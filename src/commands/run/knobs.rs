@@ -1,6 +1,7 @@
 //! Knobs of a single case: from what was typed to what is asked for; what sockets cannot have.
 
 use fabbench_harness::facts::places::{node_cpus, nodes};
+use fabbench_harness::gid::legal_mtu;
 use fabbench_harness::knob_limits::{Asked, LimitedEnd, check};
 use fabbench_harness::numbers::flow_label;
 use fabbench_harness::plan::{Poll, Test, Transport, Tuning};
@@ -8,7 +9,7 @@ use fabbench_harness::rails::{PairRail, RailEnd};
 use fabbench_harness::size::size_text;
 use fabbench_harness::snapshot::{GidKind, HostFacts};
 
-use crate::cli::{CaseArgs, OpArg};
+use crate::cli::CaseArgs;
 use crate::cli::case::{PollArg, Relaxed};
 use crate::commands::CommandError;
 
@@ -47,6 +48,7 @@ pub fn tuning(args: &CaseArgs, test: Test) -> Tuning {
         numa_node: args.place.numa_node,
         huge_pages: args.place.huge_pages,
         working_set_bytes: args.place.working_set,
+        schedule_ns: None,
     }
 }
 
@@ -92,11 +94,7 @@ pub fn check_rail(
 }
 
 /// An end of a rail as its device sees itself; none where the agent told nothing of it.
-fn limited<'a>(
-    rail: &PairRail,
-    end: &'a RailEnd,
-    facts: &'a HostFacts,
-) -> Option<LimitedEnd<'a>> {
+fn limited<'a>(rail: &PairRail, end: &'a RailEnd, facts: &'a HostFacts) -> Option<LimitedEnd<'a>> {
     let device = facts.calls.verbs.devices.iter().find(|device| device.name == end.device)?;
     Some(LimitedEnd {
         label: &end.label,
@@ -125,6 +123,11 @@ pub fn check_sense(
             return Err(CommandError::usage(text.into()));
         }
     }
+    if args.under_load && (test != Test::Latency || args.op.op().fetches()) {
+        let text = "--under-load: a latency is sampled while a stream loads its path; it is for \
+                    lat, with send or write";
+        return Err(CommandError::usage(text.into()));
+    }
     if test == Test::Latency && args.post_list.is_some_and(|list| list > 1) {
         let text = "--post-list: a ping-pong has one message under way; it is for bw and rate";
         return Err(CommandError::usage(text.into()));
@@ -135,9 +138,9 @@ pub fn check_sense(
             let text = format!("--working-set {bytes}: it cannot hold a message of {size}");
             return Err(CommandError::usage(text));
         }
-        if test == Test::Latency && args.op == OpArg::Read {
-            let text = "--working-set: a READ's latency is that of one place; it is for bw and \
-                        for send and write";
+        if test == Test::Latency && args.op.op().fetches() {
+            let text = "--working-set: this operation's latency is that of one place; it is for bw, \
+                        and for send and write";
             return Err(CommandError::usage(text.into()));
         }
     }
@@ -161,7 +164,12 @@ fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 17] {
         (args.rx_depth.is_some(), "--rx-depth", BUFFERS),
         (args.inline.is_some(), "--inline", "the kernel copies what a socket sends anyway"),
         (args.signal_every.is_some(), "--signal-every", "sockets have no completions"),
-        (devices.mtu.is_some(), "--mtu", "set the interface's MTU instead (ip link set)"),
+        // What is no path MTU at all is told so, whatever the transport.
+        (
+            devices.mtu.is_some_and(|mtu| legal_mtu(mtu) == mtu),
+            "--mtu",
+            "set the interface's MTU instead (ip link set)",
+        ),
         (devices.gid_index.is_some(), "--gid-index", HEADER),
         (devices.sl > 0, "--sl", HEADER),
         (pairs.pkey_index.is_some(), "--pkey-index", HEADER),

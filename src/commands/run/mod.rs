@@ -7,13 +7,16 @@ pub mod outputs;
 pub mod paths;
 pub mod progress;
 pub mod single;
+pub mod watch;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use fabbench_harness::ceiling::{self, DeclaredRate};
+use fabbench_harness::facts::places::last_level_cache;
 use fabbench_harness::knob_limits::Asked;
 use fabbench_harness::plan::{Case, Group, Knobs, Transport, Tuning};
 use fabbench_harness::profile::Choice;
@@ -22,7 +25,6 @@ use fabbench_harness::rails::{
 };
 use fabbench_harness::snapshot::HostFacts;
 use fabbench_harness::suite::{Plan, RailTraits, Scene, tcp_streams};
-use fabbench_harness::facts::places::last_level_cache;
 use fabbench_harness::{checks, facts, topology, verdict};
 use fabbench_reports::model::{
     Check, Host, HostTopology, Measurement, Named, NotMeasured, Report, SCHEMA, Status, Tool,
@@ -34,6 +36,7 @@ use fabbench_reports::text;
 
 use super::{CommandError, ExitCode, nagios, print_page};
 use crate::cli::{Color, DeviceArgs, FailOn, JudgeArgs, LaunchArgs, OutputArgs};
+use crate::session::interrupt::state_wanted;
 use crate::session::protocol::{CaseId, Prepare, Role};
 use crate::session::token;
 use crate::session::{HostFailure, HostSpec, Interrupt, Launch, Session, parse_hosts};
@@ -42,6 +45,7 @@ use group::{CaseEnd, Preparer};
 use outputs::{Form, Outputs};
 use paths::Paths;
 use progress::Progress;
+use watch::Watch;
 
 /// Failures on one rail after which its other cases over the same transport are not tried any more.
 const RAIL_PATIENCE: u32 = 2;
@@ -64,6 +68,8 @@ pub struct Request<'a> {
     pub wants_rdma: bool,
     /// The topology of both hosts is part of the report and of its verdict.
     pub topology: bool,
+    /// A line about what is under way so often.
+    pub every: Option<Duration>,
     /// Where threads and buffers are to be; the default for suites.
     pub place: Tuning,
     /// Knobs that the devices of each rail must be able to do; none where suites set them.
@@ -311,6 +317,7 @@ struct Campaign<'a> {
     rail_failures: RailFailures,
     locked_bytes: u64,
     judging: Judging,
+    state_wanted: Arc<AtomicBool>,
 }
 
 impl<'a> Campaign<'a> {
@@ -329,7 +336,9 @@ impl<'a> Campaign<'a> {
             rails: rails.iter().map(RailTraits::from).collect(),
             tcp_streams: tcp_streams(site.facts[0], site.facts[1], same),
         };
-        for (asked, rail) in request.asked.iter().flat_map(|asked| rails.iter().map(move |r| (asked, r))) {
+        for (asked, rail) in
+            request.asked.iter().flat_map(|asked| rails.iter().map(move |r| (asked, r)))
+        {
             knobs::check_rail(asked, rail, site.facts)?;
         }
         for (name, facts) in site.names.iter().zip(site.facts) {
@@ -362,6 +371,8 @@ impl<'a> Campaign<'a> {
             complete: true,
             next_id: 1,
             judging,
+            state_wanted: state_wanted()
+                .map_err(|e| CommandError::incomplete(format!("watch signals: {e}")))?,
         })
     }
 
@@ -406,12 +417,12 @@ impl<'a> Campaign<'a> {
         let rails = self.rails.clone();
         let paths = self.paths(&rails);
         let mut preparer = Tickets { paths: &paths };
+        let so_far: Vec<String> =
+            self.measurements.iter().map(|m| text::result_line(m, &site.names)).collect();
+        let (every, wanted) = (self.request.every, &self.state_wanted);
         let progress = &mut self.progress;
-        let title = &group.title;
-        let mut between = |done: u32, all: u32| {
-            progress.now(&format!("{title}, repeat {} of {all}", done + 1));
-        };
-        let ends = group::run(&self.session, group, self.next_id, &mut preparer, &mut between);
+        let mut watch = Watch::new(progress, group, site.names, every, wanted, &so_far);
+        let ends = group::run(&self.session, group, self.next_id, &mut preparer, &mut watch);
         self.next_id += group.cases.len() as CaseId;
         let outcomes: Vec<CaseOutcome> = group
             .cases

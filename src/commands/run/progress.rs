@@ -37,6 +37,11 @@ impl Progress {
         self.print_line(&format!("warning: {text}"));
     }
 
+    /// A line that the user has asked for: stays, also when silent.
+    pub fn answer(&mut self, text: &str) {
+        self.print_line(text);
+    }
+
     /// What is being measured now, and what remains; replaces itself on a terminal.
     pub fn now(&mut self, what: &str) {
         if self.live {

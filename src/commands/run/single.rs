@@ -31,6 +31,7 @@ pub fn measure(test: Test, name: &str, args: &CaseArgs) -> Result<ExitCode, Comm
         wants_rdma: cases.transport == Transport::Rc,
         topology: false,
         asked: cases.asked(),
+        every: args.every,
         place: tuning(args, test),
         beyond: Vec::new(),
         plan: &|scene| cases.plan(scene),
@@ -45,6 +46,12 @@ const LONGEST_BY_NUMBER: Duration = Duration::from_secs(60);
 
 /// Queue pairs of a rate of messages where nothing is said: one keeps no adapter busy.
 const RATE_QPS: u32 = 4;
+
+/// From one probe of the latency under load to the next: few enough to be no load themselves.
+const SCHEDULE: Duration = Duration::from_millis(1);
+
+/// Messages of the stream that loads the path, bytes.
+const LOAD_BYTES: u64 = 65_536;
 
 /// The cases of one command.
 struct Cases<'a> {
@@ -152,7 +159,13 @@ impl<'a> Cases<'a> {
             for size in self.sizes.resolve(limits.mtu.unwrap_or(0)) {
                 refusal(self.test, self.op, self.transport, size, &limits)
                     .map_err(|e| CommandError::usage(e.to_string()))?;
-                groups.extend(self.orderings().iter().map(|way| self.group(rail, size, *way)));
+                for way in self.orderings() {
+                    let group = self.group(rail, size, *way);
+                    match self.args.under_load {
+                        true => groups.extend(self.with_and_without_load(group)),
+                        false => groups.push(group),
+                    }
+                }
             }
         }
         let each = (self.window() + self.args.warmup).as_secs_f64() * f64::from(self.args.repeats);
@@ -203,6 +216,20 @@ impl<'a> Cases<'a> {
         }
     }
 
+    /// The same latency on a schedule, first alone, then beside a stream on the same rail.
+    fn with_and_without_load(&self, mut group: Group) -> [Group; 2] {
+        for case in &mut group.cases {
+            case.knobs.tuning.schedule_ns = Some(SCHEDULE.as_nanos() as u64);
+        }
+        let mut loaded = group.clone();
+        group.cases.iter_mut().for_each(|case| case.id += "/scheduled");
+        loaded.cases.iter_mut().for_each(|case| case.id += "/under-load");
+        loaded.title += " under load";
+        let streams: Vec<Case> = loaded.cases.iter().map(load_beside).collect();
+        loaded.cases.extend(streams);
+        [group, loaded]
+    }
+
     /// Knobs as typed, the rest by default.
     fn knobs(&self, relaxed: Option<bool>) -> Knobs {
         let args = self.args;
@@ -227,5 +254,29 @@ impl<'a> Cases<'a> {
             volume_bytes: 0,
             tuning: Tuning { relaxed_ordering: relaxed, ..tuning(args, self.test) },
         }
+    }
+}
+
+/// The stream that loads the way of a latency case meanwhile.
+fn load_beside(latency: &Case) -> Case {
+    let op = if latency.transport == Transport::Tcp { Op::Stream } else { Op::Write };
+    let (transport, way) = (word(&latency.transport), word(&latency.direction));
+    let place = latency.rail.map_or("route".into(), |r| format!("rail{r}"));
+    let knobs = &latency.knobs;
+    Case {
+        id: format!("bandwidth/{transport}/{}/{LOAD_BYTES}/{place}/{way}/load", word(&op)),
+        test: Test::Bandwidth,
+        op,
+        size_bytes: LOAD_BYTES,
+        knobs: Knobs {
+            qps: 2,
+            tx_depth: 128,
+            rx_depth: 512,
+            signal_every: 32,
+            rounds: None,
+            tuning: Tuning { schedule_ns: None, ..knobs.tuning.clone() },
+            ..knobs.clone()
+        },
+        ..latency.clone()
     }
 }

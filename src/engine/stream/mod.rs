@@ -493,8 +493,8 @@ mod tests {
         // A message every 100 µs: 1000 in the window of 100 ms.
         let paced = Flow { pace_ps: Some(100_000_000), ..flow(true, false) };
         let shape = Shape { lanes: 2, ..Shape::default() };
-        let [a, b] = run_pairs(2, shape, STALL, [paced, flow(false, true)])
-            .map(|ran| ran.unwrap().repeat);
+        let [a, b] =
+            run_pairs(2, shape, STALL, [paced, flow(false, true)]).map(|ran| ran.unwrap().repeat);
         let in_window: u64 = a.sent_series.iter().sum();
         assert!((500..=1_100).contains(&in_window), "{in_window}");
         assert_eq!(a.messages_sent, b.messages_received);

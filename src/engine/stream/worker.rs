@@ -16,6 +16,9 @@ use crate::transport::{Result, Stream};
 /// How long nothing may be seen to finish before completions are asked for.
 const UNSEEN_NS: u64 = 100_000_000;
 
+/// Turns that moved something between two looks that others get.
+const PUBLISH: u32 = 256;
+
 /// How long a paced sender sleeps between looks at what is due.
 const DUE: Duration = Duration::from_micros(50);
 
@@ -243,6 +246,9 @@ struct Worker<'a, S, T> {
     /// Finished by lane at the begin of the window, then within it.
     lanes: Vec<u64>,
     counted: Counted,
+    /// Turns of the loop, and messages that others have been shown.
+    turns: u32,
+    published: u64,
 }
 
 impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
@@ -269,6 +275,8 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
             shown: 0,
             lanes: vec![0; pump_lanes],
             counted: Counted::default(),
+            turns: 0,
+            published: 0,
         }
     }
 
@@ -306,6 +314,10 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
                 watch.moved();
                 self.gap.moved(now);
                 self.end.check_abort()?;
+                self.turns = self.turns.wrapping_add(1);
+                if self.turns.is_multiple_of(PUBLISH) {
+                    self.publish();
+                }
             } else {
                 self.pause(&mut watch)?;
             }
@@ -344,6 +356,7 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
                 watch.moved();
                 self.gap.moved(now);
                 self.count(now);
+                self.publish();
                 self.end.check_abort()?;
                 if self.asked < self.pump.started_sum && self.pump.is_spent() {
                     self.asked = self.pump.started_sum;
@@ -514,7 +527,18 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
         Ok(())
     }
 
+    /// Shows others how far this thread is: what arrived where anything does, else what finished.
+    fn publish(&mut self) {
+        let flow = &self.pump.flow;
+        let over = if flow.collects { self.pump.arrived } else { self.pump.finished_sum };
+        if over > self.published {
+            self.end.stage.add(over - self.published);
+            self.published = over;
+        }
+    }
+
     fn pause(&mut self, watch: &mut Watch) -> Result<()> {
+        self.publish();
         if self.pump.is_ahead() {
             // To wait for what is due is no stall, and nothing can wake this thread earlier.
             watch.moved();

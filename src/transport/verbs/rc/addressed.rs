@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use super::{BATCH, EndAddress, Parts, Prepared, Remote, SLEEP, completion_failure, settings,
-    should_sleep};
+use super::{
+    BATCH, EndAddress, Parts, Prepared, Remote, SLEEP, completion_failure, settings, should_sleep,
+};
 use fabbench_harness::plan::Poll;
 
 use crate::session::protocol::PortPath;

@@ -9,8 +9,8 @@ use std::time::Instant;
 use fabbench_harness::plan::{Op, Poll, Test};
 
 use super::{
-    BATCH, EndAddress, LOOKS, Parts, Prepared, Remote, SLEEP, completion_failure,
-    settings, should_sleep,
+    BATCH, EndAddress, LOOKS, Parts, Prepared, Remote, SLEEP, completion_failure, settings,
+    should_sleep,
 };
 use crate::session::protocol::{PortPath, Prepare};
 use crate::transport::verbs::cq::{CompletionQueue, WorkCompletion};
@@ -171,7 +171,8 @@ impl Shape {
         };
         let wanted = spec.inline.unwrap_or(INLINE);
         let inline = if spec.op.is_message() && size <= wanted { size } else { 0 };
-        let relaxed = arrival != Arrival::Memory && spec.port.tuning.relaxed_ordering != Some(false);
+        let relaxed =
+            arrival != Arrival::Memory && spec.port.tuning.relaxed_ordering != Some(false);
         let op = spec.op;
         let (slots, stride) = match spec.port.tuning.working_set_bytes {
             Some(bytes) => spread(bytes / lanes, stride, depth),
