@@ -26,13 +26,15 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Acceptance run between two hosts: every rail, both directions, next to TCP
-    Pair(PairArgs),
+    Pair(Box<PairArgs>),
     /// Latency between two hosts, one case with every knob
     Lat(Box<CaseArgs>),
     /// Bandwidth between two hosts, one case with every knob
     Bw(Box<CaseArgs>),
     /// Small messages per second between two hosts, in total and of each queue pair
     Rate(Box<CaseArgs>),
+    /// Host and configuration checks alone, each with its remedy; nothing is measured
+    Check(Box<CheckArgs>),
     /// What can be tested: devices, ports, rates, GIDs
     Devices(DevicesArgs),
     /// Is this job bound by the network, now and at the target; does RDMA pay
@@ -296,6 +298,24 @@ pub enum DirectionArg {
     BA,
     /// Both at once
     Both,
+}
+
+/// `fabbench check`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Hosts [default: local]
+    #[arg(conflicts_with = "sysroot")]
+    pub hosts: Vec<String>,
+    /// Look at a captured tree instead of a host: a directory that stands for /, or a file of
+    /// fabbench devices --capture; once for each host
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Vec<PathBuf>,
+    /// Hosts.
+    #[command(flatten)]
+    pub launch: LaunchArgs,
+    /// Output.
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// `fabbench devices`

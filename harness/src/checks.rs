@@ -1,4 +1,15 @@
 //! Checks of hosts and rails before anything is measured.
+//!
+//! Each check says what was found and what is wanted; what cannot be read is unknown, never passed.
+//! A remedy says whether it needs root, disturbs traffic or weakens isolation.
+
+mod adapter;
+mod both;
+mod link;
+mod physical;
+mod roce;
+mod subject;
+mod system;
 
 use fabbench_reports::model::{Check, Device, Port, Status};
 
@@ -9,9 +20,13 @@ use crate::plan::{Case, Group, Transport};
 use crate::rails::{PairRail, Party, RailMap};
 use crate::size::size_text;
 use crate::snapshot::Entry;
+use subject::Subject;
 
 /// Checks that, failed, keep something from being measured; others failed mean bad performance.
 const GATES: [&str; 6] = ["device", "verbs", "uverbs", "port-state", "gid", "memlock"];
+
+/// Why a captured tree of files leaves a check open.
+const NOT_ASKED: &str = "no agent was asked: this is a captured tree of files";
 
 /// Whether a failed check of this id leaves the run incomplete rather than slow.
 pub fn is_gate(id: &str) -> bool {
@@ -30,7 +45,32 @@ pub fn pair_checks(a: &Party, b: &Party, map: &RailMap, need_bytes: u64) -> Vec<
         checks.push(gid_check(rail));
         checks.push(mtu_check(rail));
     }
+    if has_hardware(a) && has_hardware(b) && !same_machine(a.facts, b.facts) {
+        checks.extend(both::checks(a, b, &map.rails));
+    }
     checks
+}
+
+/// Everything there is to check on hosts that are not measured: each alone, and what differs from the
+/// first.
+pub fn site_checks(parties: &[Party]) -> Vec<Check> {
+    let none = RailMap::default();
+    let alone = parties.iter().flat_map(|party| host_checks(party, None, &none, 0));
+    let mut checks: Vec<Check> = alone.collect();
+    if let [first, others @ ..] = parties {
+        let others = others.iter().filter(|other| has_hardware(other));
+        for other in others.filter(|other| !same_machine(first.facts, other.facts)) {
+            if has_hardware(first) {
+                checks.extend(both::checks(first, other, &[]));
+            }
+        }
+    }
+    checks
+}
+
+/// Whether the host has an adapter, not software alone.
+fn has_hardware(party: &Party) -> bool {
+    party.host.devices.iter().any(|device| !device.soft)
 }
 
 /// The checks of one host; `other` is its peer, if there is one.
@@ -50,6 +90,31 @@ pub fn host_checks(
         }
     }
     checks.push(memlock_check(party, need_bytes));
+    checks.extend(configuration(party, other));
+    checks
+}
+
+/// Slots, links and settings of a host with adapters; for software devices none of them matters.
+fn configuration(party: &Party, other: Option<&Party>) -> Vec<Check> {
+    let subject = Subject::new(party);
+    let mut checks = Vec::new();
+    for device in &party.host.devices {
+        if device.soft {
+            let why = "a software device: slot, link and lossless settings do not concern it";
+            checks.push(subject.of_device("hardware", device, "").beside(why));
+            continue;
+        }
+        checks.extend(adapter::checks(&subject, device));
+        for port in device.ports.iter().filter(|port| link::is_up(port)) {
+            checks.extend(link::checks(&subject, other, device, port));
+            if port.link_layer == "Ethernet" {
+                checks.extend(roce::checks(&subject, device, port));
+            }
+        }
+    }
+    if has_hardware(party) {
+        checks.extend(system::checks(&subject));
+    }
     checks
 }
 
@@ -103,6 +168,9 @@ fn device_check(party: &Party) -> Check {
 fn verbs_check(party: &Party) -> Check {
     let wanted = "libibverbs that opens a device";
     let object = party.host.name.clone();
+    if !Subject::new(party).was_asked() {
+        return Subject::new(party).of_host("verbs", wanted).unknown(NOT_ASKED);
+    }
     let library = &party.facts.calls.verbs.library;
     let found = if library.is_empty() { "no library" } else { library.as_str() }.to_owned();
     let found = check("verbs", party, object, found, wanted);
@@ -127,6 +195,7 @@ fn uverbs_check(party: &Party, device: &Device) -> Check {
         check("uverbs", party, object.clone(), found.to_owned(), "opens for reading and writing")
     };
     match (&device.unusable, seen) {
+        _ if !Subject::new(party).was_asked() => opened(NOT_ASKED).graded(Status::Unknown, ""),
         (Some(why), Some(Entry::Error(errno))) => {
             opened(&format!("errno {errno}")).graded(Status::Fail, why.clone())
         }
@@ -220,6 +289,11 @@ fn memlock_check(party: &Party, need_bytes: u64) -> Check {
     let calls = &party.facts.calls;
     let wanted = format!("unlimited, or at least {}", size_text(need_bytes));
     let found = match calls.memlock_bytes {
+        None if !Subject::new(party).was_asked() => {
+            let object = "memlock of the agent's process".to_owned();
+            return check("memlock", party, object, NOT_ASKED.to_owned(), &wanted)
+                .graded(Status::Unknown, "");
+        }
         None => "unlimited".to_owned(),
         Some(limit) if calls.uid == 0 => format!("{} (root is exempt)", size_text(limit)),
         Some(limit) => size_text(limit),
@@ -292,160 +366,4 @@ fn rail_check(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::facts;
-    use crate::fixtures;
-    use crate::rails::{Selection, match_rails};
-    use crate::snapshot::{HostFacts, VerbsProblem};
-
-    fn checked(a: &HostFacts, b: &HostFacts, need: u64) -> Vec<Check> {
-        let hosts = (facts::host("a", a), facts::host("b", b));
-        let a = Party { facts: a, host: &hosts.0, data_address: None };
-        let b = Party { facts: b, host: &hosts.1, data_address: None };
-        let map = match_rails(&a, &b, &Selection::default()).unwrap();
-        pair_checks(&a, &b, &map, need)
-    }
-
-    fn pair(kind: &str) -> (HostFacts, HostFacts) {
-        (fixtures::read(&format!("{kind}-a")), fixtures::read(&format!("{kind}-b")))
-    }
-
-    fn find<'a>(checks: &'a [Check], id: &str, object: &str) -> &'a Check {
-        let mut found =
-            checks.iter().filter(|check| check.id == id && check.object.contains(object));
-        found.next().unwrap_or_else(|| panic!("no {id} {object} in {checks:#?}"))
-    }
-
-    #[test]
-    fn sound_soft_hosts_pass_everything() {
-        let (a, b) = pair("rxe");
-        let checks = checked(&a, &b, 1 << 20);
-        assert!(checks.iter().all(|check| check.status == Status::Pass), "{checks:#?}");
-        assert_eq!(find(&checks, "memlock", "").found, "8 MiB (root is exempt)");
-        assert_eq!(find(&checks, "uverbs", "/dev/infiniband/uverbs1").found, "opened");
-        assert!(
-            find(&checks, "gid", "rail1").found.starts_with("RoCE v2: index 1 ::ffff:10.77.1.1")
-        );
-    }
-
-    #[test]
-    fn one_machine_twice_is_checked_once() {
-        let (a, _) = pair("rxe");
-        let checks = checked(&a, &a, 0);
-        assert_eq!(checks.iter().filter(|check| check.id == "device").count(), 1);
-        assert_eq!(checks.iter().filter(|check| check.id == "mtu").count(), 2);
-    }
-
-    #[test]
-    fn missing_rdma_fails_with_the_remedy() {
-        let mut a = fixtures::read("rxe-a");
-        a.snapshot = Default::default();
-        a.calls.verbs = Default::default();
-        a.calls.verbs.problem =
-            Some(VerbsProblem { kind: "library-absent".into(), text: String::new() });
-        let checks = checked(&a, &fixtures::read("rxe-b"), 0);
-        for id in ["device", "verbs"] {
-            let check = find(&checks, id, "a");
-            assert_eq!(check.status, Status::Fail);
-            assert!(check.remedy.contains("apt install rdma-core"), "{check:?}");
-            assert!(is_gate(id));
-        }
-    }
-
-    #[test]
-    fn a_closed_node_fails() {
-        let (mut a, b) = pair("rxe");
-        let path = "/dev/infiniband/uverbs0";
-        a.snapshot.entries.insert(path.into(), Entry::Error(13));
-        a.calls.verbs.devices[0].open_error = Some((13, "Permission denied".into()));
-        let checks = checked(&a, &b, 0);
-        let check = find(&checks, "uverbs", path);
-        assert_eq!((check.status, check.found.as_str()), (Status::Fail, "errno 13"));
-        assert!(check.remedy.contains("run as root"), "{check:?}");
-    }
-
-    #[test]
-    fn memlock_counts_for_ordinary_users_only() {
-        let (mut a, b) = pair("rxe");
-        a.calls.memlock_bytes = Some(65_536);
-        let verdict = |facts: &HostFacts| find(&checked(facts, &b, 1 << 20), "memlock", "").clone();
-        assert_eq!(verdict(&a).status, Status::Pass, "root");
-        a.calls.uid = 1000;
-        let check = verdict(&a);
-        assert_eq!((check.status, check.found.as_str()), (Status::Fail, "64 KiB"));
-        assert_eq!(check.wanted, "unlimited, or at least 1 MiB");
-        assert!(check.remedy.contains("needs root"));
-        a.calls.memlock_bytes = None;
-        assert_eq!(verdict(&a).found, "unlimited");
-    }
-
-    #[test]
-    fn mtus_that_differ_warn_and_name_the_gain() {
-        let (a, mut b) = pair("rxe");
-        b.calls.verbs.devices[0].ports[0].active_mtu = 3;
-        let checks = checked(&a, &b, 0);
-        let check = find(&checks, "mtu", "rail0");
-        assert_eq!((check.status, check.found.as_str()), (Status::Warn, "1024 B"));
-        assert!(check.remedy.contains("5.9 %"), "{check:?}");
-        assert_eq!(find(&checks, "mtu", "rail1").status, Status::Pass);
-    }
-
-    #[test]
-    fn a_small_mtu_warns_on_hardware_only() {
-        let (a, b) = pair("ndr");
-        let checks = checked(&a, &b, 0);
-        assert_eq!(find(&checks, "mtu", "mlx5_2").status, Status::Warn);
-        assert_eq!(find(&checks, "mtu", "mlx5_10").status, Status::Pass);
-        let (mut a, mut b) = pair("rxe");
-        for facts in [&mut a, &mut b] {
-            facts.calls.verbs.devices[0].ports[0].active_mtu = 3;
-        }
-        assert_eq!(find(&checked(&a, &b, 0), "mtu", "rail0").status, Status::Pass);
-    }
-
-    #[test]
-    fn down_ports_are_judged_by_what_they_are() {
-        let (mut a, mut b) = pair("ndr");
-        let second = find(&checked(&a, &b, 0), "port-state", "a/mlx5_2:2").status;
-        assert_eq!(second, Status::NotApplicable, "a second port without a cable");
-        a.calls.verbs.devices[1].ports[0].state = 1;
-        let check = find(&checked(&a, &b, 0), "port-state", "a/mlx5_10:1").clone();
-        assert_eq!(check.status, Status::Fail, "up on a peer of the same shape");
-        assert!(is_gate(&check.id));
-        b.calls.verbs.devices[1].ports[0].state = 1;
-        let both = checked(&a, &b, 0);
-        assert_eq!(find(&both, "port-state", "a/mlx5_10:1").status, Status::Warn);
-    }
-
-    #[test]
-    fn a_port_without_gids_fails() {
-        let (mut a, b) = pair("rxe");
-        a.calls.verbs.devices[0].ports[0].gids.clear();
-        let checks = checked(&a, &b, 0);
-        let check = find(&checks, "gid", "a/rxe0:1");
-        assert_eq!(check.status, Status::Fail);
-        assert!(check.remedy.contains("(netns? no IP?)"));
-    }
-
-    #[test]
-    fn rates_that_disagree_warn() {
-        let (mut a, b) = pair("ndr");
-        assert!(!checked(&a, &b, 0).iter().any(|check| check.id == "port-rate"));
-        a.calls.verbs.devices[2].ports[0].active_width = 2;
-        a.calls.verbs.devices[2].ports[0].active_speed = 4;
-        let checks = checked(&a, &b, 0);
-        let check = find(&checks, "port-rate", "a/mlx5_2:1");
-        assert_eq!(check.found, "interface 25 Gb/s, verbs 4x QDR = 40 Gb/s");
-    }
-
-    #[test]
-    fn the_least_need_is_that_of_the_hungriest_group() {
-        use crate::suite::{Overrides, RailTraits, Scene, Suite};
-        let rail = RailTraits { tcp: true, ..RailTraits::default() };
-        let scene = Scene { rails: vec![rail; 2], tcp_streams: 8 };
-        let plan = Suite::built_in("quick").unwrap().plan(&scene, &Overrides::default()).unwrap();
-        assert_eq!(least_locked_bytes(&plan.groups), 1 << 20);
-        assert_eq!(least_locked_bytes(&[]), 0);
-    }
-}
+mod tests;

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::snapshot::{HostFacts, VerbsDevice, VerbsPort};
 
 pub use gids::{gid_table, kind_word};
-pub use pcie::{Chain, Hop, pcie_chain};
+pub use pcie::{Chain, DeviceControl, Hop, pcie_chain};
 use view::View;
 
 /// Where the kernel lists RDMA devices.

@@ -14,6 +14,21 @@ pub struct HostFacts {
     pub snapshot: Snapshot,
     /// Answers of calls.
     pub calls: CallFacts,
+    /// What tools of the host printed, by command line; only those that were tried.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tools: BTreeMap<String, ToolFact>,
+}
+
+/// What became of a tool that was run to see what no file tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolFact {
+    /// What it printed, its last 64 KiB.
+    Output(String),
+    /// It is not installed.
+    Absent,
+    /// Why it told nothing: not permitted, not supported, no answer in time.
+    Failed(String),
 }
 
 /// Paths and what was found there.

@@ -17,9 +17,16 @@ pub struct FailOn {
     pub unjudged: bool,
 }
 
-/// Judges a report by the profile chosen: sets its profile, the efficiency, the bound (also as a rate), the status
-/// and the reason of each measurement, and the verdict. What was judged before is judged anew.
+/// Name of the suite of a report that holds checks and was never meant to measure.
+pub const CHECKS_ONLY: &str = "check";
+
+/// Judges a report by the profile chosen: sets its profile, the efficiency, the bound (also as a
+/// rate), the status and the reason of each measurement, and the verdict. What was judged before is
+/// judged anew. A report of [`CHECKS_ONLY`] is judged by its checks.
 pub fn judge(report: &mut Report, choice: &Choice) {
+    if report.suite.name == CHECKS_ONLY && report.measurements.is_empty() {
+        return judge_checks(report);
+    }
     (report.profile, report.profile_why) = choice.identity(report);
     let judge = |measured| measured::judge(measured, report, choice);
     let judged: Vec<_> = report.measurements.iter().map(judge).collect();
@@ -31,6 +38,11 @@ pub fn judge(report: &mut Report, choice: &Choice) {
         measured.reason = judged.reason();
     }
     report.verdict = whole::verdict(report, &judged);
+}
+
+/// Judges a report of [`CHECKS_ONLY`] by its checks.
+pub fn judge_checks(report: &mut Report) {
+    report.verdict = whole::of_checks(report);
 }
 
 /// The exit code of a judged report: 0 pass or warn, 1 fail, 3 incomplete. Fail goes first.

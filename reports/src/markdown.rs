@@ -15,7 +15,7 @@ use crate::units::{BitRate, MessageRate, Share, Size, Time, range};
 use crate::view::View;
 use crate::words::{
     count, counter_totals, host_facts, is_traffic, judged, label, meaning, noteworthy, object_of,
-    title, trip, verdict_parts,
+    title, trip, unseen, verdict_parts,
 };
 
 /// The report as GitHub-flavoured Markdown.
@@ -61,7 +61,9 @@ fn checks(view: &View, page: &mut String) {
         return;
     }
     let passed = checks.iter().filter(|check| check.status == Status::Pass).count();
-    let _ = writeln!(page, "### Checks\n\n{passed} of {} passed\n", count(checks.len(), "check"));
+    let hidden = unseen(checks).map(|text| format!("; {text}")).unwrap_or_default();
+    let all = count(checks.len(), "check");
+    let _ = writeln!(page, "### Checks\n\n{passed} of {all} passed{hidden}\n");
     let mut table = Table::new(&["check", "object", "verdict", "found", "wanted", "to do"]);
     for check in checks.iter().filter(|check| noteworthy(check)) {
         table.row(&[

@@ -158,8 +158,34 @@ pub(crate) fn host_facts(host: &Host) -> String {
     facts.join(", ")
 }
 
+/// Whether a check deserves a row of its own: not what passed, did not apply or was merely told, nor
+/// what could not be seen, unless something can be done about it ([`unseen`] sums it up).
 pub(crate) fn noteworthy(check: &Check) -> bool {
-    !matches!(judged(Some(check.status)), Status::Pass | Status::NotApplicable)
+    match check.status {
+        Status::Pass | Status::NotApplicable | Status::Unjudged => false,
+        Status::Unknown => !check.remedy.is_empty(),
+        _ => true,
+    }
+}
+
+/// What could not be seen, in a sentence: `3 checks could not be seen: fec (2), module`.
+pub(crate) fn unseen(checks: &[Check]) -> Option<String> {
+    let hidden: Vec<&Check> =
+        checks.iter().filter(|c| c.status == Status::Unknown && !noteworthy(c)).collect();
+    let mut ids: Vec<(&str, usize)> = Vec::new();
+    for check in &hidden {
+        match ids.iter_mut().find(|(id, _)| *id == check.id) {
+            Some((_, count)) => *count += 1,
+            None => ids.push((&check.id, 1)),
+        }
+    }
+    let word = |(id, count): &(&str, usize)| match count {
+        1 => (*id).to_owned(),
+        count => format!("{id} ({count})"),
+    };
+    let list: Vec<String> = ids.iter().map(word).collect();
+    let what = count(hidden.len(), "check");
+    (!hidden.is_empty()).then(|| format!("{what} could not be seen: {}", list.join(", ")))
 }
 
 /// The object of a check with its host, which is not named twice.

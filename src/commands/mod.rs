@@ -4,6 +4,7 @@ pub mod advise;
 pub mod agent;
 pub mod bw;
 pub mod ceiling;
+pub mod check;
 pub mod compare;
 pub mod devices;
 pub mod files;
@@ -68,6 +69,7 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Lat(args) => lat::run(args),
         Command::Bw(args) => bw::run(args),
         Command::Rate(args) => rate::run(args),
+        Command::Check(args) => check::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Devices(args) => devices::run(args),
         Command::Advise(args) => advise::run(args),

@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod counters;
 pub mod snapshot;
+pub mod tools;
 
 use std::path::Path;
 
@@ -17,5 +18,12 @@ pub fn facts(root: &Path) -> HostFacts {
     };
     let told: Vec<&str> =
         calls.verbs.devices.iter().filter(knows_gids).map(|device| &*device.name).collect();
-    HostFacts { snapshot: snapshot::take(root, &told), calls }
+    let snapshot = snapshot::take(root, &told);
+    let tools = tools::ask(&snapshot);
+    HostFacts { snapshot, calls, tools }
+}
+
+/// Facts of a captured tree of files: no call is made and no tool is run.
+pub fn captured(root: &Path) -> HostFacts {
+    HostFacts { snapshot: snapshot::take(root, &[]), ..HostFacts::default() }
 }

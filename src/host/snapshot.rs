@@ -17,11 +17,14 @@ pub const PATTERNS: &[&str] = &[
     "/sys/class/infiniband/*/device",
     "/sys/class/infiniband/*/{node_type,node_guid,sys_image_guid,node_desc,fw_ver,hca_type,hw_rev,board_id,parent}",
     "/sys/class/infiniband/*/device/{vendor,device,subsystem_vendor,subsystem_device,class,numa_node,local_cpulist,current_link_speed,current_link_width,max_link_speed,max_link_width,driver,physfn}",
+    "/sys/class/infiniband/*/device/{aer_dev_correctable,aer_dev_nonfatal,aer_dev_fatal}",
     "/sys/class/infiniband/*/device/net/",
     "/sys/class/infiniband/*/ports/*/{state,phys_state,rate,link_layer,lid,sm_lid,lid_mask_count,cap_mask}",
     "/sys/class/infiniband/*/ports/*/{counters,hw_counters}/",
+    "/sys/class/infiniband/*/ports/*/counters/{symbol_error,link_error_recovery,link_downed,port_rcv_errors,port_rcv_remote_physical_errors,port_xmit_discards,local_link_integrity_errors,excessive_buffer_overrun_errors}",
     "/sys/class/infiniband/*/ports/*/hw_counters/lifespan",
-    "/sys/class/infiniband/*/tc/1/traffic_class",
+    "/sys/class/infiniband/*/ports/*/pkeys/0",
+    "/sys/class/infiniband/*/tc/*/traffic_class",
     "/sys/class/infiniband_verbs/*",
     "/sys/class/infiniband_verbs/{abi_version}",
     "/sys/class/infiniband_verbs/*/{ibdev,abi_version,dev}",
@@ -33,12 +36,17 @@ pub const PATTERNS: &[&str] = &[
     "/sys/kernel/mm/memory_peers/*/version",
     "/proc/driver/nvidia/version",
     "/sys/devices/system/cpu/cpu*/topology/physical_package_id",
+    "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+    "/sys/devices/system/cpu/cpu0/cpuidle/*/{name,latency,disable}",
+    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
     // Network interfaces.
     "/sys/class/net/*",
-    "/sys/class/net/*/{mtu,speed,operstate,address,carrier,type,dev_port,duplex,flags,ifindex,phys_port_name}",
+    "/sys/class/net/*/{mtu,speed,operstate,address,carrier,carrier_changes,type,dev_port,duplex,flags,ifindex,phys_port_name}",
     "/sys/class/net/*/{device,master}",
     "/sys/class/net/*/device/{vendor,device,numa_node,driver,current_link_speed,current_link_width}",
     "/sys/class/net/*/bonding/{mode,slaves}",
+    "/sys/class/net/*/ecn/{roce_np,roce_rp}/enable/*",
+    "/proc/sys/net/ipv4/conf/*/{rp_filter,arp_announce,arp_ignore}",
     // Processors and memory.
     "/proc/cpuinfo",
     "/proc/meminfo",
@@ -47,10 +55,12 @@ pub const PATTERNS: &[&str] = &[
     "/proc/version",
     "/proc/cmdline",
     "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/kernel/{hostname,osrelease,numa_balancing}",
+    "/proc/sys/vm/zone_reclaim_mode",
     "/proc/net/bonding/*",
     "/sys/devices/system/cpu/{online,present}",
     "/sys/devices/system/cpu/cpu0/cache/index*/{level,type,size,shared_cpu_list}",
-    "/sys/devices/system/cpu/cpu0/cpufreq/{scaling_governor,scaling_driver,cpuinfo_max_freq}",
+    "/sys/devices/system/cpu/cpu0/cpufreq/{scaling_driver,cpuinfo_max_freq}",
     "/sys/devices/system/node/{online,has_memory}",
     "/sys/devices/system/node/node*/{cpulist,distance,meminfo}",
     "/sys/kernel/mm/hugepages/*/{nr_hugepages,free_hugepages}",
@@ -68,6 +78,10 @@ const DEVICES: &str = "/sys/class/infiniband";
 /// Nodes that may be opened to see whether the user may: opening a `umad` or `issm` node changes
 /// the port's state.
 const OPENABLE: &[&str] = &["uverbs", "rdma_cm"];
+
+/// Processes that bear on results.
+const SERVICES: &[&str] =
+    &["irqbalance", "chronyd", "ntpd", "systemd-timesyn", "ptp4l", "opensm", "firewalld"];
 
 /// Text of a node under /dev/infiniband that could be opened.
 pub const OPENED: &str = "opened";
@@ -98,6 +112,7 @@ pub fn take(root: &Path, without_gids: &[&str]) -> Snapshot {
     taker.configurations();
     taker.gids(without_gids);
     taker.device_nodes();
+    taker.processes();
     taker.snapshot
 }
 
@@ -256,6 +271,47 @@ impl Taker<'_> {
                 Err(error) => self.failed(&path, &error),
             }
         }
+    }
+
+    /// Names of the processes that bear on results, and of those that hold an RDMA device open, with
+    /// that link; of what is hidden from this user, that it is. This process is left out.
+    fn processes(&mut self) {
+        let Ok(entries) = fs::read_dir(self.real(Path::new("/proc"))) else { return };
+        let own = std::process::id();
+        let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        for process in numbers.filter(|process: &u32| *process != own) {
+            let directory = PathBuf::from(format!("/proc/{process}"));
+            let name = directory.join("comm");
+            let known = text(&self.real(&name)).unwrap_or_default();
+            if process == 1 || SERVICES.contains(&known.trim_end()) {
+                self.one(&name);
+            }
+            match self.opened_devices(&directory.join("fd")) {
+                Ok(links) if links.is_empty() => {}
+                Ok(links) => {
+                    self.one(&name);
+                    links.into_iter().for_each(|(path, entry)| self.keep(&path, entry));
+                }
+                Err(error) => self.failed(&directory.join("fd"), &error),
+            }
+        }
+        let own = Path::new("/proc/self/fd");
+        if let Ok(links) = self.opened_devices(own) {
+            self.keep(own, Entry::Dir(links.iter().map(|_| "device".to_owned()).collect()));
+        }
+    }
+
+    /// Descriptors of a process that lead to an RDMA device.
+    fn opened_devices(&self, directory: &Path) -> io::Result<Vec<(PathBuf, Entry)>> {
+        let entries = fs::read_dir(self.real(directory))?;
+        let link = |entry: io::Result<fs::DirEntry>| {
+            let path = entry.ok()?.path();
+            let target = fs::read_link(&path).ok()?;
+            let kept = directory.join(path.file_name()?);
+            let target = target.to_str()?.to_owned();
+            target.starts_with("/dev/infiniband/uverbs").then_some((kept, Entry::Link(target)))
+        };
+        Ok(entries.filter_map(link).collect())
     }
 
     fn keep(&mut self, path: &Path, entry: Entry) {

@@ -3,6 +3,7 @@
 mod agent;
 mod bw;
 mod ceiling;
+mod check;
 mod cli;
 mod compare;
 mod devices;

@@ -14,6 +14,19 @@ pub struct Hop {
     pub link: PcieLink,
     /// Link that this function could have; none when it does not say.
     pub widest: Option<PcieLink>,
+    /// Its device control register; none for none, since that needs root.
+    pub control: Option<DeviceControl>,
+}
+
+/// What the device control register of a PCIe function sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceControl {
+    /// Maximum payload size in bytes.
+    pub payload: u32,
+    /// Maximum size of a read request in bytes.
+    pub read_request: u32,
+    /// Whether the function may mark its requests as relaxed in order.
+    pub relaxed_ordering: bool,
 }
 
 /// The way of one adapter.
@@ -51,18 +64,20 @@ pub fn pcie_chain(facts: &HostFacts, device: &str) -> Chain {
             let lanes = lanes.filter(|lanes| (1..=32).contains(lanes))?;
             Some(PcieLink { generation, lanes })
         };
-        let payload = at("config").and_then(payload_size);
+        let control = at("config").and_then(device_control);
+        let payload = control.map(|control| control.payload);
         chain.payload = [chain.payload, payload].into_iter().flatten().min();
         if let Some(current) = link("current") {
-            chain.hops.push(Hop { address, link: current, widest: link("max") });
+            chain.hops.push(Hop { address, link: current, widest: link("max"), control });
         }
     }
     chain
 }
 
-/// Maximum payload size in bytes by bits 7:5 of the device control register, from a configuration
-/// space in hexadecimal digits. An ordinary user sees its first 64 bytes, which do not hold it.
-fn payload_size(hex: &str) -> Option<u32> {
+/// The device control register (payload size in bits 7:5, read requests in 14:12, relaxed ordering in
+/// 4) from a configuration space in hexadecimal digits. An ordinary user sees its first 64 bytes,
+/// which do not hold it.
+fn device_control(hex: &str) -> Option<DeviceControl> {
     const FIRST_CAPABILITY: usize = 0x34;
     const PCI_EXPRESS: u8 = 0x10;
     let byte = |at: usize| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok();
@@ -73,8 +88,13 @@ fn payload_size(hex: &str) -> Option<u32> {
             return None;
         }
         if byte(at)? == PCI_EXPRESS {
-            let code = byte(at + 8)? >> 5;
-            return (code <= 5).then(|| 128 << code);
+            let (low, high) = (byte(at + 8)?, byte(at + 9)?);
+            let (payload, read_request) = (low >> 5, high >> 4 & 7);
+            return (payload <= 5 && read_request <= 5).then(|| DeviceControl {
+                payload: 128 << payload,
+                read_request: 128 << read_request,
+                relaxed_ordering: low & 0x10 != 0,
+            });
         }
         at = usize::from(byte(at + 1)?);
     }
@@ -140,13 +160,15 @@ mod tests {
         (space[0x34], space[0x60], space[0x61], space[0x70]) = (0x60, 0x05, 0x70, 0x10);
         space[0x78] = 0x20 | 0x0f;
         let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        assert_eq!(payload_size(&hex(&space)), Some(256));
-        assert_eq!(payload_size(&hex(&space[..64])), None, "an ordinary user's part");
+        space[0x79] = 0x50;
+        let seen = device_control(&hex(&space)).unwrap();
+        assert_eq!((seen.payload, seen.read_request, seen.relaxed_ordering), (256, 4096, false));
+        assert_eq!(device_control(&hex(&space[..64])), None, "an ordinary user's part");
         space[0x71] = 0x60;
         space[0x70] = 0x01;
-        assert_eq!(payload_size(&hex(&space)), None, "a circle ends");
+        assert_eq!(device_control(&hex(&space)), None, "a circle ends");
         for text in ["", "zz", "üüüü", "0"] {
-            assert_eq!(payload_size(text), None);
+            assert_eq!(device_control(text), None);
         }
     }
 }

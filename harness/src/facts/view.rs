@@ -31,6 +31,14 @@ impl<'a> View<'a> {
         self.text(path)?.parse().ok()
     }
 
+    /// Errno met when `path` was read.
+    pub(crate) fn errno(&self, path: &str) -> Option<i32> {
+        match self.entry(path)? {
+            Entry::Error(errno) => Some(*errno),
+            _ => None,
+        }
+    }
+
     /// Names below `path`, each once: as listed, else as the captured paths show.
     pub(crate) fn children(&self, path: &str) -> Vec<String> {
         let mut names = BTreeSet::new();

@@ -146,7 +146,15 @@ pub fn checks(topology: &HostTopology) -> Vec<Check> {
             _ => String::new(),
         },
     }];
-    for finding in topology.findings.iter().filter(|finding| bad(finding.status)) {
+    // Slots of adapters and the IOMMU are checks of their own.
+    let of_adapter = |finding: &TopologyFinding| {
+        let nodes = &topology.graph.nodes;
+        finding.id == "iommu"
+            || (finding.id == "link"
+                && nodes.iter().any(|node| node.kind == "hca" && node.name == finding.object))
+    };
+    let own = |finding: &&TopologyFinding| bad(finding.status) && !of_adapter(finding);
+    for finding in topology.findings.iter().filter(own) {
         checks.push(Check {
             id: format!("gpu-{}", finding.id),
             host: topology.host.clone(),

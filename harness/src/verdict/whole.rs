@@ -35,6 +35,50 @@ pub(super) fn verdict(report: &Report, judged: &[Judged]) -> Verdict {
     }
 }
 
+/// The verdict of checks alone: no speed was measured, so that none is passed.
+pub(super) fn of_checks(report: &Report) -> Verdict {
+    let has = |status, gate| {
+        let alike = |check: &&Check| check.status == status && is_gate(&check.id) == gate;
+        report.checks.iter().any(|check| alike(&check))
+    };
+    let function = if !report.complete || has(Status::Fail, true) {
+        Status::Incomplete
+    } else if has(Status::Warn, true) {
+        Status::Warn
+    } else {
+        Status::Pass
+    };
+    let performance = if has(Status::Fail, false) {
+        Status::Fail
+    } else if has(Status::Warn, false) {
+        Status::Warn
+    } else {
+        Status::Unjudged
+    };
+    let mut reasons = vec![counted(report)];
+    reasons.extend(reasons_of(report, &[]));
+    let next = next(report, Status::Pass);
+    Verdict { status: sum(function, performance), function, performance, reasons, next }
+}
+
+/// `checks: 2 failed, 1 warns, 40 passed, 12 could not be seen; nothing was measured`.
+fn counted(report: &Report) -> String {
+    let count = |status| report.checks.iter().filter(|check| check.status == status).count();
+    let parts = [
+        (Status::Fail, "failed"),
+        (Status::Warn, "warn"),
+        (Status::Pass, "passed"),
+        (Status::Unknown, "could not be seen"),
+    ];
+    let parts = parts.map(|(status, word)| (count(status), word));
+    let words: Vec<_> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(n, word)| format!("{n} {word}"))
+        .collect();
+    format!("checks: {}; nothing was measured", words.join(", "))
+}
+
 fn sum(function: Status, performance: Status) -> Status {
     let both = [function, performance];
     let has = |status| both.contains(&status);

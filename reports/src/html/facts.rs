@@ -10,6 +10,7 @@ use crate::units::{BitRate, Span, Time};
 use crate::view::View;
 use crate::words::{
     count, counter_totals, host_facts, is_traffic, letter, meaning, mtu, noteworthy, object_of,
+    unseen,
 };
 
 pub(super) fn diagnosis(view: &View) -> Markup {
@@ -177,6 +178,7 @@ pub(super) fn checks(view: &View) -> Markup {
     let passed = checks.iter().filter(|check| check.status == Status::Pass).count();
     let body = html! {
         p { (passed) " of " (count(checks.len(), "check")) " passed" }
+        @if let Some(hidden) = unseen(checks) { p { (hidden) } }
         (check_table(view, &open))
         @if !others.is_empty() {
             details {

@@ -5,7 +5,9 @@ use super::layout::{Column, Page, Table};
 use crate::model::{Check, Device, Host, Port, Status};
 use crate::units::BitRate;
 use crate::view::View;
-use crate::words::{count, host_facts, letter, mtu, noteworthy, object_of, or_unknown, title};
+use crate::words::{
+    count, host_facts, letter, mtu, noteworthy, object_of, or_unknown, title, unseen,
+};
 
 /// What can be tested on some hosts, with the remedy for what cannot: `fabbench devices`.
 ///
@@ -130,6 +132,10 @@ pub(super) fn checks(view: &View, page: &mut Page) {
     let beside = checks.iter().filter(|check| check.status == Status::NotApplicable).count();
     let beside = if beside > 0 { format!(", {beside} did not apply") } else { String::new() };
     page.paragraph(&format!("{passed} of {} passed{beside}", count(checks.len(), "check")));
+    if let Some(hidden) = unseen(checks) {
+        let why = if page.explain { "" } else { " (--explain says why)" };
+        page.paragraph(&format!("{hidden}{why}"));
+    }
 }
 
 /// Which HCA serves which GPU; hosts without a GPU are told in a line.

@@ -149,7 +149,7 @@ fn start_error(failures: Vec<HostFailure>, interrupt: &Interrupt) -> CommandErro
 }
 
 /// RFC 3339 now, to the second.
-fn now() -> String {
+pub fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
@@ -543,7 +543,7 @@ fn gpu_memory(topology: &[HostTopology]) -> Vec<NotMeasured> {
 }
 
 /// The verdict of a report that nobody has judged yet.
-fn unjudged() -> Verdict {
+pub fn unjudged() -> Verdict {
     Verdict {
         status: Status::Unknown,
         function: Status::Unknown,
