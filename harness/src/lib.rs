@@ -5,6 +5,7 @@ pub mod ceiling;
 pub mod checks;
 pub mod compare;
 pub mod counters;
+pub mod diagnose;
 pub mod facts;
 #[cfg(test)]
 mod fixtures;

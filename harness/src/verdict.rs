@@ -37,11 +37,13 @@ pub fn judge(report: &mut Report, choice: &Choice) {
         measured.status = Some(judged.status());
         measured.reason = judged.reason();
     }
+    report.diagnosis = crate::diagnose::diagnose(report);
     report.verdict = whole::verdict(report, &judged);
 }
 
 /// Judges a report of [`CHECKS_ONLY`] by its checks.
 pub fn judge_checks(report: &mut Report) {
+    report.diagnosis = crate::diagnose::diagnose(report);
     report.verdict = whole::of_checks(report);
 }
 
