@@ -49,6 +49,7 @@ fn flow(collects: bool) -> Flow {
         interval_ns: 100_000_000,
         depth: 128,
         in_flight: None,
+        grace_ns: None,
         post_list: fabbench::engine::stream::POST_LIST,
         iterations: None,
         pace_ps: None,

@@ -212,6 +212,10 @@ pub enum TransportArg {
     Rdma,
     /// Verbs, reliable connected
     Rc,
+    /// Verbs, unreliable connected: what is lost is counted
+    Uc,
+    /// Verbs, unreliable datagrams of at most one packet: likewise
+    Ud,
     /// Sockets
     Tcp,
 }

@@ -38,6 +38,7 @@ fn flow(window_ns: u64) -> Flow {
         post_list: fabbench::engine::stream::POST_LIST,
         iterations: None,
         pace_ps: None,
+        grace_ns: None,
     }
 }
 

@@ -12,7 +12,8 @@ use fabbench::transport::verbs::cq::{CompletionChannel, CompletionQueue, WorkCom
 use fabbench::transport::verbs::device::{Context, facts};
 use fabbench::transport::verbs::error::Error;
 use fabbench::transport::verbs::rc::{
-    AddressedSpec, EndAddress, PreparedAddressed, PreparedStream, RcAddressed, RcStream, StreamSpec,
+    AddressedSpec, EndAddress, PreparedAddressed, PreparedStream, RcAddressed, RcStream, Service,
+    StreamSpec,
 };
 use fabbench::transport::{Addressed, Completion, FailureKind, Operation, Request, Span, Stream};
 use fabbench_harness::plan::Op;
@@ -52,6 +53,7 @@ fn spec(op: Op, size: u64) -> StreamSpec {
     StreamSpec {
         port: port(),
         op,
+        service: Service::Reliable,
         size,
         lanes: 2,
         tx_depth: 16,
@@ -232,9 +234,14 @@ fn a_full_window_takes_no_more_and_frees_up() {
 }
 
 fn addressed_ends() -> (RcAddressed, RcAddressed) {
+    addressed_over(Service::Reliable)
+}
+
+fn addressed_over(service: Service) -> (RcAddressed, RcAddressed) {
     let spec =
         AddressedSpec { port: port(), lanes: 2, tx_depth: 8, rx_depth: 8, buffer_len: 1 << 20 };
-    let (a, b) = (PreparedAddressed::new(&spec).unwrap(), PreparedAddressed::new(&spec).unwrap());
+    let end = || PreparedAddressed::over(&spec, service).unwrap();
+    let (a, b) = (end(), end());
     let (of_a, of_b) = (a.address().clone(), b.address().clone());
     (a.connect(&of_b).unwrap(), b.connect(&of_a).unwrap())
 }
@@ -298,6 +305,80 @@ fn bytes_go_where_they_are_addressed_and_nowhere_else() {
     assert!(b.post(&read).unwrap());
     completion(&mut b);
     assert!(b.memory()[..10_000] == pattern[..]);
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn unreliable_connections_and_datagrams_move_every_message_of_a_sound_path() {
+    let mtu = port().mtu as u64;
+    let unreliable = [Op::Send, Op::SendImm, Op::Write, Op::WriteImm]
+        .map(|op| [0, 7, 8, 4097, 65_536].map(|size| (Service::Unreliable, op, size)).to_vec());
+    let datagram = [Op::Send, Op::SendImm]
+        .map(|op| [0, 8, 1023, mtu].map(|size| (Service::Datagram, op, size)).to_vec());
+    for (service, op, size) in [unreliable.concat(), datagram.concat()].concat() {
+        let (mut a, mut b) = streams(&StreamSpec { service, ..spec(op, size) });
+        for count in [1, 3, 400] {
+            let counted = flow(&mut a, &mut b, count, true);
+            assert_eq!(counted, (2 * count, 2 * count), "{service:?} {op:?} of {size} bytes");
+        }
+        assert_eq!(flow(&mut b, &mut a, 10, true), (20, 20), "{service:?} {op:?} back");
+    }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn a_sender_that_may_lose_waits_for_receives() {
+    for (service, op) in [(Service::Datagram, Op::Send), (Service::Unreliable, Op::WriteImm)] {
+        let narrow = StreamSpec { lanes: 1, rx_depth: 1, tx_depth: 4, ..spec(op, 64) };
+        let (mut a, mut b) = streams(&StreamSpec { service, ..narrow });
+        let (mut started, mut finished) = (0, [0]);
+        // The peer has 64 receives and looks at none: 16 are kept for credits.
+        until("the receives to be used up", || {
+            started += u64::from(a.start(0, 4).unwrap());
+            a.finished(&mut finished).unwrap();
+            finished[0] == 48
+        });
+        assert_eq!((started, a.start(0, 4).unwrap()), (48, 0), "{service:?}");
+        until("what was sent to arrive", || b.arrived().unwrap() == 48);
+        until("credit to come", || a.start(0, 1).unwrap() == 1);
+    }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn a_datagram_brings_its_bytes_without_the_header() {
+    for (service, operation) in [
+        (Service::Datagram, Operation::SendImm),
+        (Service::Unreliable, Operation::SendImm),
+        (Service::Unreliable, Operation::WriteImm),
+    ] {
+        let (mut a, mut b) = addressed_over(service);
+        let pattern: Vec<u8> = (0..1_000_u32).map(|i| (i % 251) as u8 + 1).collect();
+        a.memory()[..1_000].copy_from_slice(&pattern);
+        let receive = Span { offset: 8_000, len: 1_024 };
+        assert!(b.post_receive(1, receive, 7).unwrap());
+        let request = Request {
+            operation,
+            lane: 1,
+            local: Span { offset: 0, len: 1_000 },
+            remote_offset: 8_000,
+            immediate: 0xfeed,
+            signal: true,
+            id: 42,
+            ..Request::default()
+        };
+        assert!(a.post(&request).unwrap());
+        assert_eq!(completion(&mut a), Completion { id: 42, lane: 1, ..Completion::default() });
+        let arrival = Completion { id: 7, lane: 1, arrival: true, len: 1_000, immediate: 0xfeed };
+        assert_eq!(completion(&mut b), arrival, "{service:?}");
+        let memory = b.memory();
+        assert!(memory[8_000..9_000] == pattern[..]);
+        memory[8_000..9_000].fill(0);
+        assert!(memory.iter().all(|byte| *byte == 0), "the header went elsewhere");
+    }
+    let (mut a, _b) = addressed_over(Service::Datagram);
+    let write = Request { operation: Operation::Write, ..Request::default() };
+    assert_eq!(a.post(&write).unwrap_err().kind, FailureKind::Internal);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use fabbench_reports::model::{Check, Device, Port, Status};
 use crate::facts::{device_node, gid_table, rdma_problem, same_machine};
 use crate::gid::{GidPair, is_without_address};
 use crate::line_rate::LaneSpeed;
-use crate::plan::{Case, Group, Transport};
+use crate::plan::{Case, Group};
 use crate::rails::{PairRail, Party, RailMap};
 use crate::size::size_text;
 use crate::snapshot::Entry;
@@ -125,7 +125,7 @@ pub fn least_locked_bytes(groups: &[Group]) -> u64 {
         let messages = u64::from(case.knobs.qps) * case.size_bytes;
         case.knobs.volume_bytes.min(1 << 20).max(messages)
     };
-    let verbs = |case: &&Case| case.transport == Transport::Rc;
+    let verbs = |case: &&Case| case.transport.is_verbs();
     let group = |group: &Group| group.cases.iter().filter(verbs).map(case).sum();
     groups.iter().map(group).max().unwrap_or(0)
 }

@@ -34,6 +34,10 @@ impl Test {
 pub enum Transport {
     /// Verbs, reliable connected.
     Rc,
+    /// Verbs, unreliable connected.
+    Uc,
+    /// Verbs, unreliable datagrams of one packet.
+    Ud,
     /// TCP sockets.
     Tcp,
     /// Nothing moves: the loops' own cost.
@@ -41,10 +45,22 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// RDMA of any kind.
+    pub fn is_verbs(self) -> bool {
+        matches!(self, Transport::Rc | Transport::Uc | Transport::Ud)
+    }
+
+    /// Owes each message.
+    pub fn is_reliable(self) -> bool {
+        !matches!(self, Transport::Uc | Transport::Ud)
+    }
+
     /// The word of ids, flags and reports.
     pub fn word(self) -> &'static str {
         match self {
             Transport::Rc => "rc",
+            Transport::Uc => "uc",
+            Transport::Ud => "ud",
             Transport::Tcp => "tcp",
             Transport::Null => "null",
         }

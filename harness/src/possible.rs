@@ -73,6 +73,13 @@ fn contradiction(test: Test, op: Op, transport: Transport) -> Option<&'static st
             Some("over sockets, latency is of request_response and all else of stream")
         }
         (_, _) if !verbs => Some("it is of sockets: use tcp"),
+        (Transport::Uc, op) if op.fetches() => {
+            Some("an unreliable connection brings nothing back: use rc")
+        }
+        (Transport::Ud, op) if op.fetches() => Some("a datagram brings nothing back: use rc"),
+        (Transport::Ud, Op::Write | Op::WriteImm) => {
+            Some("a datagram goes into a posted receive, not to an address: use send, or rc or uc")
+        }
         _ => None,
     }
 }
@@ -111,6 +118,38 @@ mod tests {
         assert!(over_rc(Op::Read, 0).contains("not for READ"));
         assert_eq!(over_rc(Op::FetchAdd, 4), "FETCH_ADD is of 8 bytes, not of 4 B: use --size 8");
         assert_eq!(over_rc(Op::CmpSwap, 0), "CMP_SWAP is of 8 bytes, not of 0 B: use --size 8");
+    }
+
+    #[test]
+    fn what_may_be_lost_carries_messages_only() {
+        let none = PathLimits::default();
+        for test in [Test::Integrity, Test::Latency, Test::Bandwidth, Test::MessageRate] {
+            for op in [Op::Send, Op::SendImm, Op::Write, Op::WriteImm] {
+                assert_eq!(why(test, op, Transport::Uc, 65_536, none), "");
+                let datagram = why(test, op, Transport::Ud, 1024, none);
+                assert_eq!(datagram.is_empty(), matches!(op, Op::Send | Op::SendImm), "{datagram}");
+            }
+            for op in [Op::Read, Op::FetchAdd, Op::CmpSwap] {
+                for transport in [Transport::Uc, Transport::Ud] {
+                    let text = why(test, op, transport, 8, none);
+                    assert!(text.contains("brings nothing back: use rc"), "{text}");
+                }
+            }
+        }
+        assert!(why(Test::Latency, Op::Read, Transport::Uc, 8, none).starts_with(
+            "there is no latency of READ over uc: an unreliable connection brings nothing back"
+        ));
+    }
+
+    #[test]
+    fn a_datagram_is_one_packet() {
+        let over = |size, mtu| {
+            let limits = PathLimits { mtu, ..PathLimits::default() };
+            why(Test::Bandwidth, Op::Send, Transport::Ud, size, limits)
+        };
+        assert_eq!((over(4096, None), over(1024, Some(1024))), (String::new(), String::new()));
+        assert!(over(8192, None).contains("8 KiB do not fit a datagram: at most 4 KiB"));
+        assert!(over(2048, Some(1024)).contains("at most 1 KiB, the path MTU"));
     }
 
     #[test]

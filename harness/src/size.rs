@@ -6,6 +6,9 @@ use crate::possible::PathLimits;
 /// Largest message or volume in one piece: 1 GiB.
 pub const MAX_SIZE: u64 = 1 << 30;
 
+/// Largest path MTU of verbs, bytes.
+const LARGEST_MTU: u32 = 4096;
+
 /// Bytes of an atomic operation.
 pub const ATOMIC_SIZE: u64 = 8;
 
@@ -34,6 +37,17 @@ pub enum SizeError {
         op: &'static str,
         /// As asked.
         size: u64,
+    },
+    /// More than one packet.
+    #[error(
+        "messages of {size} do not fit a datagram: at most {limit}, the path MTU",
+        size = size_text(*size), limit = size_text(u64::from(*limit))
+    )]
+    AboveMtu {
+        /// As asked.
+        size: u64,
+        /// The path MTU, or the largest there is while it is not known.
+        limit: u32,
     },
     /// More than the port takes.
     #[error("messages of {size} do not fit: the port takes at most {limit}", size = size_text(*size), limit = size_text(*limit))]
@@ -170,7 +184,13 @@ pub fn check_size(
     if size > MAX_SIZE {
         return Err(SizeError::TooLarge(size_text(size)));
     }
-    let most = limits.max_message_bytes.filter(|_| transport == Transport::Rc);
+    if transport == Transport::Ud {
+        let limit = limits.mtu.unwrap_or(LARGEST_MTU);
+        if size > u64::from(limit) {
+            return Err(SizeError::AboveMtu { size, limit });
+        }
+    }
+    let most = limits.max_message_bytes.filter(|_| transport.is_verbs());
     match most.filter(|limit| size > *limit) {
         Some(limit) => Err(SizeError::AbovePort { size, limit }),
         None => Ok(()),

@@ -199,26 +199,26 @@ pub fn tcp_streams(a: &HostFacts, b: &HostFacts, same_machine: bool) -> u32 {
     u32::try_from(share.clamp(1, 8)).unwrap_or(1)
 }
 
-/// Reads a list as `rc,tcp`; `rdma` means the verbs transports of the suites, which is `rc`.
+/// Reads a list as `rc,tcp`; `rdma` means the verbs transports of the suites: `rc`, `uc`, `ud`.
 pub fn parse_transports(text: &str) -> Result<Vec<Transport>, SuiteError> {
     let mut list = Vec::new();
     for word in text.split(',') {
-        let transport = match word.trim() {
-            "rc" | "rdma" => Transport::Rc,
-            "tcp" => Transport::Tcp,
-            "null" => Transport::Null,
-            "uc" | "ud" => {
-                let text =
-                    format!("transport {word} cannot be measured by this version: use rc or tcp");
-                return Err(SuiteError::Override(text));
-            }
+        let transports = match word.trim() {
+            "rdma" => &[Transport::Rc, Transport::Uc, Transport::Ud][..],
+            "rc" => &[Transport::Rc],
+            "uc" => &[Transport::Uc],
+            "ud" => &[Transport::Ud],
+            "tcp" => &[Transport::Tcp],
+            "null" => &[Transport::Null],
             _ => {
-                let text = format!("{word:?} is no transport: it is rc, rdma or tcp");
+                let text = format!("{word:?} is no transport: it is rc, uc, ud, rdma or tcp");
                 return Err(SuiteError::Override(text));
             }
         };
-        if !list.contains(&transport) {
-            list.push(transport);
+        for transport in transports {
+            if !list.contains(transport) {
+                list.push(*transport);
+            }
         }
     }
     Ok(list)

@@ -28,6 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Operations and receives under way in the integrity phase.
 const VERIFY_DEPTH: u32 = 64;
 
+/// On a transport that may lose: how long a message is waited for, ns.
+const LOST_AFTER_NS: u64 = 500_000_000;
+
 /// Slowest transfer that does not count as stalled, bytes/s.
 const SLOWEST: u64 = 100_000_000;
 
@@ -120,7 +123,7 @@ impl CaseEnd<'_> {
         self.setup = Some("prepare");
         self.pin()?;
         match self.prepare.transport {
-            Transport::Rc => {
+            Transport::Rc | Transport::Uc | Transport::Ud => {
                 drop(door);
                 self.over_verbs(link)
             }
@@ -249,6 +252,9 @@ impl CaseEnd<'_> {
             operation: operation(self.prepare.op),
             size: self.prepare.size_bytes,
             mtu,
+            largest: (self.prepare.transport == Transport::Ud).then_some(mtu as usize),
+            lossy: !self.prepare.transport.is_reliable(),
+            ordered: self.prepare.transport != Transport::Ud,
             volume_bytes: self.prepare.knobs.volume_bytes,
             receives_per_lane: VERIFY_DEPTH,
             buffer_bytes: None,
@@ -271,6 +277,7 @@ impl CaseEnd<'_> {
             rounds: knobs.rounds,
             divisor,
             schedule_ns,
+            lost_after_ns: (!self.prepare.transport.is_reliable()).then_some(LOST_AFTER_NS),
         }
     }
 
@@ -290,6 +297,7 @@ impl CaseEnd<'_> {
             post_list: self.post_list(),
             iterations: knobs.tuning.iterations,
             pace_ps: knobs.tuning.rate_limit_bps.map(|bps| self.pace_ps(bps)),
+            grace_ns: (!self.prepare.transport.is_reliable()).then_some(LOST_AFTER_NS),
         }
     }
 

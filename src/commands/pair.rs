@@ -1,6 +1,6 @@
 //! `fabbench pair A B`: the acceptance run of two hosts.
 
-use fabbench_harness::plan::{Transport, Tuning};
+use fabbench_harness::plan::Tuning;
 use fabbench_harness::suite::{Overrides, Suite};
 use fabbench_reports::model::NotMeasured;
 
@@ -16,7 +16,7 @@ pub fn run(args: &PairArgs) -> Result<ExitCode, CommandError> {
         repeats: args.repeats,
         transports: transports(&args.transport),
     };
-    let wants_rdma = overrides.transports.as_ref().is_none_or(|t| t.contains(&Transport::Rc));
+    let wants_rdma = overrides.transports.as_ref().is_none_or(|t| t.iter().any(|t| t.is_verbs()));
     run::run(&Request {
         hosts: [&args.a, &args.b],
         launch: &args.launch,

@@ -33,6 +33,9 @@ pub struct Timing {
     /// begun: one that is late since the one before it took long counts its wait (no coordinated
     /// omission). None for each as soon as the one before it is over.
     pub schedule_ns: Option<u64>,
+    /// A round that is not answered for so long is lost and not recorded, ns; none where nothing
+    /// may be lost.
+    pub lost_after_ns: Option<u64>,
 }
 
 /// Runs one repeat of this end over lane 0 of `endpoint`.
@@ -50,7 +53,7 @@ pub fn repeat<S: Stream>(
 ) -> Result<Ran> {
     let ran = match end.role {
         Role::Initiator => initiate(end, endpoint, peer, time, timing, repeat),
-        Role::Responder => respond(end, endpoint, peer, time, repeat),
+        Role::Responder => respond(end, endpoint, peer, time, timing, repeat),
     };
     end.share(peer, ran)
 }
@@ -66,6 +69,7 @@ fn initiate<S: Stream>(
     let mut recorder = Recorder::new(timing.divisor);
     let mut rally = Rally::new(end, endpoint)?;
     rally.schedule_ns = timing.schedule_ns;
+    rally.lost_after_ns = timing.lost_after_ns;
     let start = agree(end, peer, time, repeat)?;
     let cpu_before = cpu::thread_time();
     wait_until(time, start.at_ns);
@@ -112,12 +116,13 @@ fn counted(start: &Start, sent: u64, received: u64) -> SideRepeat {
 pub struct Rally<'a, S> {
     end: &'a End<'a>,
     endpoint: &'a mut S,
-    base: u64,
     seen: u64,
     started: u64,
     finished: u64,
     lanes: Vec<u64>,
     schedule_ns: Option<u64>,
+    lost_after_ns: Option<u64>,
+    lost: u64,
 }
 
 impl<'a, S: Stream> Rally<'a, S> {
@@ -126,15 +131,24 @@ impl<'a, S: Stream> Rally<'a, S> {
     /// # Errors
     /// The transport's own.
     pub fn new(end: &'a End<'a>, endpoint: &'a mut S) -> Result<Self> {
-        let base = endpoint.arrived()?;
+        let seen = endpoint.arrived()?;
         let lanes = vec![0; endpoint.lanes()];
-        let (started, finished, schedule_ns) = (0, 0, None);
-        Ok(Rally { end, endpoint, base, seen: base, started, finished, lanes, schedule_ns })
+        Ok(Rally {
+            end,
+            endpoint,
+            seen,
+            started: 0,
+            finished: 0,
+            lanes,
+            schedule_ns: None,
+            lost_after_ns: None,
+            lost: 0,
+        })
     }
 
-    /// Answers so far.
+    /// Answers so far, each in its time.
     pub fn answered(&self) -> u64 {
-        self.seen - self.base
+        self.started - self.lost
     }
 
     /// Plays rounds until `until_ns` or for `rounds`, handing each round trip in ns to `record`;
@@ -158,9 +172,11 @@ impl<'a, S: Stream> Rally<'a, S> {
                 stamp = due;
                 due += gap_ns;
             }
-            self.round(time)?;
+            let answered = self.round(time)?;
             let now = time.now();
-            record(now.saturating_sub(stamp));
+            if answered {
+                record(now.saturating_sub(stamp));
+            }
             self.end.stage.bump();
             stamp = now;
             left -= 1;
@@ -171,9 +187,9 @@ impl<'a, S: Stream> Rally<'a, S> {
         }
     }
 
-    /// One message and its answer.
+    /// One message and its answer; false when one of them was lost.
     #[inline]
-    fn round<T: Time>(&mut self, time: &T) -> Result<()> {
+    fn round<T: Time>(&mut self, time: &T) -> Result<bool> {
         let mut watch = Watch::new(self.end);
         while self.endpoint.start(0, 1)? == 0 {
             if !self.reap()? {
@@ -187,10 +203,24 @@ impl<'a, S: Stream> Rally<'a, S> {
             let arrived = self.endpoint.arrived()?;
             if arrived > self.seen {
                 self.seen = arrived;
-                return Ok(());
+                return Ok(true);
             }
-            self.pause(&mut watch, time)?;
+            let idle_ns = self.pause(&mut watch, time)?;
+            if let (Some(idle), Some(limit)) = (idle_ns, self.lost_after_ns)
+                && idle >= limit
+            {
+                return self.give_up().map(|()| false);
+            }
         }
+    }
+
+    /// The round is lost: what is out is written off, and a late answer is not that of the next.
+    #[cold]
+    fn give_up(&mut self) -> Result<()> {
+        self.lost += 1;
+        self.endpoint.flush()?;
+        self.seen = self.endpoint.arrived()?;
+        Ok(())
     }
 
     /// Collects own completions; true when there were any.
@@ -205,11 +235,10 @@ impl<'a, S: Stream> Rally<'a, S> {
     }
 
     #[inline]
-    fn pause<T: Time>(&mut self, watch: &mut Watch, time: &T) -> Result<()> {
+    fn pause<T: Time>(&mut self, watch: &mut Watch, time: &T) -> Result<Option<u64>> {
         let waited = self.endpoint.idle(watch.look())?;
         let started = self.started;
-        watch.check(waited, time, || format!("waiting for the answer of round {started}"))?;
-        Ok(())
+        watch.check(waited, time, || format!("waiting for the answer of round {started}"))
     }
 
     /// Collects the completions that are still out.
@@ -245,10 +274,13 @@ fn respond<S: Stream>(
     endpoint: &mut S,
     peer: &mut impl Peer,
     time: &impl Time,
+    timing: &Timing,
     repeat: u32,
 ) -> Result<Ran> {
     let base = endpoint.arrived()?;
-    let mut echo = Echo { seen: base, started: 0, finished: 0, lanes: vec![0; endpoint.lanes()] };
+    let lossy = timing.lost_after_ns.is_some();
+    let lanes = vec![0; endpoint.lanes()];
+    let mut echo = Echo { seen: base, started: 0, finished: 0, lanes, lossy };
     let start = agree(end, peer, time, repeat)?;
     end.stage.set(Stage::Measure);
     let cpu_before = cpu::thread_time();
@@ -257,7 +289,7 @@ fn respond<S: Stream>(
     end.stage.set(Stage::Collect);
     drain(end, endpoint, time, echo.started, &mut echo.finished, &mut echo.lanes)?;
     let received = echo.seen - base;
-    if received != played {
+    if received != played && timing.lost_after_ns.is_none() {
         let cause = format!("{received} messages arrived of {played} that the peer sent");
         let kind = FailureKind::Internal;
         return Err(Failure::new(kind, end.stage.get().word(), end.object, cause));
@@ -272,6 +304,8 @@ struct Echo {
     started: u64,
     finished: u64,
     lanes: Vec<u64>,
+    /// Messages may be lost: then only the newest is answered.
+    lossy: bool,
 }
 
 impl Echo {
@@ -289,7 +323,7 @@ impl Echo {
         loop {
             let arrived = endpoint.arrived()?;
             if arrived > self.seen {
-                owed += arrived - self.seen;
+                owed = if self.lossy { 1 } else { owed + arrived - self.seen };
                 self.seen = arrived;
                 watch.moved();
                 next_look_ns = QUIET_NS;
@@ -307,6 +341,9 @@ impl Echo {
             let idle = watch.check(waited, time, || format!("{started} messages answered"))?;
             if idle.is_some_and(|ns| ns >= next_look_ns) {
                 next_look_ns += QUIET_NS;
+                if owed > 0 && self.lossy {
+                    endpoint.flush()?;
+                }
                 if let Some(sent) = ended(end, peer)? {
                     return Ok(sent);
                 }
@@ -346,6 +383,7 @@ mod tests {
             rounds,
             divisor: 2,
             schedule_ns: None,
+            lost_after_ns: None,
         }
     }
 
@@ -389,6 +427,23 @@ mod tests {
         );
         assert!(a.repeat.window_ns >= 20_000_000, "{:?}", a.repeat);
         assert!(a.repeat.exact.unwrap().count > 0);
+    }
+
+    #[test]
+    fn a_lost_round_is_counted_and_not_recorded() {
+        let (mut left, mut right) = pair(Shape { lose: Some(50), ..Shape::default() });
+        let timing = Timing { lost_after_ns: Some(50_000_000), ..timing(60_000, Some(100)) };
+        let (a, b) = both(
+            STALL,
+            |end, mut peer| repeat(end, &mut left, &mut peer, &Clock, &timing, 0).unwrap(),
+            |end, mut peer| repeat(end, &mut right, &mut peer, &Clock, &timing, 0).unwrap(),
+        );
+        let (a, b) = (a.repeat, b.repeat);
+        let exact = a.exact.unwrap();
+        assert!(exact.max_ns < 50e6, "the wait for what was lost is no latency: {exact:?}");
+        // One message of each direction.
+        assert_eq!(a.messages_sent - a.messages_received, 2, "{a:?}");
+        assert_eq!(a.messages_sent - b.messages_received, 1, "{b:?}");
     }
 
     #[test]

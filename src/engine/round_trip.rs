@@ -182,6 +182,7 @@ mod tests {
             rounds: Some(5),
             divisor: 1,
             schedule_ns: None,
+            lost_after_ns: None,
         };
         let (a, _) = both(
             Duration::from_secs(10),
@@ -204,6 +205,7 @@ mod tests {
             rounds: Some(3),
             divisor: 1,
             schedule_ns: None,
+            lost_after_ns: None,
         };
         let (a, b) = both(
             Duration::from_secs(10),

@@ -277,6 +277,9 @@ pub struct IntegrityResult {
     pub chunks: u64,
     /// Chunks that never came.
     pub dropped: u64,
+    /// Messages that a transport lost which may lose: no wrong data.
+    #[serde(default)]
+    pub lost: u64,
     /// Chunks that came more than once.
     pub repeated: u64,
     /// Chunks found where another belongs.

@@ -375,6 +375,7 @@ mod tests {
             post_list: stream::POST_LIST,
             iterations: None,
             pace_ps: None,
+            grace_ns: None,
         };
         let run = |lanes, end: &End, mut peer: LocalPeer| {
             stream::repeat(end, &mut [lanes], &mut peer, &Clock, &flow, 0, &|_| {}).unwrap()
@@ -394,6 +395,7 @@ mod tests {
             let mut left = TcpLanes::new(left, 8, polling).unwrap();
             let mut right = TcpLanes::new(right, 8, polling).unwrap();
             let timing = ping_pong::Timing {
+                lost_after_ns: None,
                 warmup_ns: MS,
                 window_ns: 10_000 * MS,
                 rounds: Some(50),

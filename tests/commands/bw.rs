@@ -74,7 +74,25 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (&["--tx-depth", "0"], &["0 is not in 1..=32768"]),
         (&["--signal-every", "0"], &["0 is not in 1..=16384"]),
         (&["--direction", "up"], &["[possible values: a-b, b-a, both]"]),
-        (&["--transport", "ud"], &["[possible values: rdma, rc, tcp]"]),
+        (&["--transport", "xrc"], &["[possible values: rdma, rc, uc, ud, tcp]"]),
+        (
+            &["--transport", "uc", "--op", "read"],
+            &["there is no bandwidth of READ over uc", "brings nothing back: use rc"],
+        ),
+        (
+            &["--transport", "ud", "--op", "fetch_add", "--size", "8"],
+            &["there is no bandwidth of FETCH_ADD over ud", "use rc"],
+        ),
+        (
+            &["--transport", "ud", "--op", "write", "--size", "8"],
+            &["goes into a posted receive, not to an address", "use send, or rc or uc"],
+        ),
+        (
+            &["--transport", "ud", "--op", "send", "--size", "8KiB"],
+            &["messages of 8 KiB do not fit a datagram: at most 4 KiB, the path MTU"],
+        ),
+        (&["--transport", "rc", "--op", "cmp_swap", "--size", "4"], &["CMP_SWAP is of 8 bytes"]),
+        (&["--transport", "rc", "--op", "read", "--size", "0"], &["not for READ"]),
         (&["--sl", "16"], &["16 is not in 0..16"]),
         (&["--duration", "0"], &["shorter than 10 ms"]),
         (&["--duration", "2d"], &["longer than a day"]),

@@ -122,7 +122,7 @@ fn places(step: &Step, scene: &Scene) -> Vec<Option<usize>> {
     let fits = |rail: &RailTraits| step.transport != Transport::Tcp || rail.tcp;
     let rails = scene.rails.iter().enumerate().filter(|(_, rail)| fits(rail));
     let rails: Vec<_> = rails.map(|(index, _)| Some(index)).collect();
-    if rails.is_empty() && step.transport != Transport::Rc { vec![None] } else { rails }
+    if rails.is_empty() && !step.transport.is_verbs() { vec![None] } else { rails }
 }
 
 fn lane_numbers(step: &Step, scene: &Scene) -> Vec<u32> {

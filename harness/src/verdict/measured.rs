@@ -112,6 +112,12 @@ fn data(measured: &Measurement) -> Vec<(Status, String)> {
     if lost > 0 {
         let text = format!("messages sent and never received: {lost}");
         found.push((Status::Fail, text));
+    } else if measured.messages_lost > 0 {
+        let text = format!(
+            "{} messages lost: {} owes none, but a sound path loses none",
+            measured.messages_lost, measured.transport
+        );
+        found.push((Status::Warn, text));
     }
     found
 }

@@ -13,7 +13,8 @@ use crate::measure::clock::Clock;
 use crate::session::peer::PeerLink;
 use crate::session::protocol::PortPath;
 use crate::transport::verbs::rc::{
-    AddressedSpec, EndAddress, PreparedAddressed, PreparedStream, RcAddressed, RcStream, StreamSpec,
+    AddressedSpec, EndAddress, PreparedAddressed, PreparedStream, RcAddressed, RcStream,
+    StreamSpec, service,
 };
 use crate::transport::{Failure, FailureKind, Request, Result, Span};
 
@@ -152,7 +153,8 @@ impl CaseEnd<'_> {
             rx_depth: VERIFY_DEPTH,
             buffer_len,
         };
-        let prepared = tell_failure(link, PreparedAddressed::new(&spec))?;
+        let prepared =
+            tell_failure(link, PreparedAddressed::over(&spec, service(self.prepare.transport)))?;
         let theirs = self.exchange(vec![prepared.address().clone()], link)?;
         let connected = tell_failure(link, prepared.connect(&theirs[0]))?;
         self.barrier(link)?;

@@ -210,7 +210,7 @@ fn integrity(outcome: &CaseOutcome, mut measurement: Measurement, to: usize) -> 
     let Some(found) = &outcome.sides[to].integrity else { return measurement };
     measurement.bytes_verified = found.bytes_verified;
     measurement.bytes_wrong = found.bytes_wrong + found.guard_bytes_wrong;
-    measurement.messages_lost = found.dropped;
+    measurement.messages_lost = found.dropped + found.lost;
     let parts = [
         (found.dropped, "dropped"),
         (found.repeated, "repeated"),
@@ -246,6 +246,8 @@ fn latency(outcome: &CaseOutcome, mut measurement: Measurement) -> Measurement {
             measurement.repeats.push(latency_repeat(repeat, summary));
         }
     }
+    let lost = |r: &Repeat| r.messages_sent.saturating_sub(r.messages_received);
+    measurement.messages_lost = measurement.repeats.iter().map(lost).sum();
     measurement.latency_ns = merged.latency();
     measurement.histogram = measurement.latency_ns.map(|_| merged.encoded());
     let halved = outcome.case.op.is_message();

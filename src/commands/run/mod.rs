@@ -617,7 +617,7 @@ fn report_rails(
     measurements: &[Measurement],
 ) -> Vec<fabbench_reports::model::Rail> {
     let proved = |rail: &PairRail| {
-        measurements.iter().any(|m| m.path.rail == rail.name && m.transport == "rc")
+        measurements.iter().any(|m| m.path.rail == rail.name && m.transport != "tcp")
     };
     rails.iter().map(|rail| rail.report(proved(rail))).collect()
 }
@@ -697,13 +697,16 @@ pub fn text_options(output: &OutputArgs) -> text::Options {
 
 /// Transports wanted, from those typed: none typed means all.
 pub fn transports(typed: &[crate::cli::TransportArg]) -> Option<Vec<Transport>> {
-    use crate::cli::TransportArg::{Rc, Rdma, Tcp};
+    use crate::cli::TransportArg::{Rc, Rdma, Tcp, Uc, Ud};
     if typed.is_empty() {
         return None;
     }
     let one = |t: &crate::cli::TransportArg| match t {
-        Rdma | Rc => Transport::Rc,
-        Tcp => Transport::Tcp,
+        Rdma => &[Transport::Rc, Transport::Uc, Transport::Ud][..],
+        Rc => &[Transport::Rc],
+        Uc => &[Transport::Uc],
+        Ud => &[Transport::Ud],
+        Tcp => &[Transport::Tcp],
     };
-    Some(typed.iter().map(one).collect())
+    Some(typed.iter().flat_map(one).copied().collect())
 }

@@ -90,7 +90,7 @@ impl Paths<'_> {
     /// The way of a case, as the report tells it.
     pub fn describe(&self, case: &Case) -> Path {
         match (case.transport, self.rail(case)) {
-            (Transport::Rc, Some(rail)) => {
+            (transport, Some(rail)) if transport.is_verbs() => {
                 let tuning = &case.knobs.tuning;
                 let udp = rail.gids.kind == GidKind::RoceV2;
                 Path {
@@ -115,7 +115,7 @@ impl Paths<'_> {
             (Transport::Tcp, Some(RailEnd { netdev: Some(netdev), .. })) => {
                 format!("{}/{netdev}", self.names[host])
             }
-            (Transport::Rc, Some(end)) => end.label.clone(),
+            (transport, Some(end)) if transport.is_verbs() => end.label.clone(),
             _ => match self.listen(case, host).first() {
                 Some(address) => {
                     format!("{}/{}", self.names[host], self.netdev(host, address.ip()))

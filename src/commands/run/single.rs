@@ -28,7 +28,7 @@ pub fn measure(test: Test, name: &str, args: &CaseArgs) -> Result<ExitCode, Comm
         judge: &args.judge,
         output: &args.output,
         suite: Named { name: name.into(), hash: String::new() },
-        wants_rdma: cases.transport == Transport::Rc,
+        wants_rdma: cases.transport.is_verbs(),
         topology: false,
         asked: cases.asked(),
         every: args.every,
@@ -69,6 +69,8 @@ impl<'a> Cases<'a> {
         let transport = match args.transport {
             TransportArg::Tcp => Transport::Tcp,
             TransportArg::Rc | TransportArg::Rdma => Transport::Rc,
+            TransportArg::Uc => Transport::Uc,
+            TransportArg::Ud => Transport::Ud,
         };
         let op = match (transport, test, args.op) {
             (Transport::Tcp, Test::Latency, _) => Op::RequestResponse,

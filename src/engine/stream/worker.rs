@@ -476,7 +476,8 @@ impl<'a, S: Stream, T: Time> Worker<'a, S, T> {
     fn collect_rest(&mut self) -> Result<()> {
         let mut last_ns = self.time.now();
         let mut empty = 0u32;
-        let patience_ns = self.end.stall.as_nanos() as u64;
+        let stall_ns = self.end.stall.as_nanos() as u64;
+        let patience_ns = self.pump.flow.grace_ns.unwrap_or(stall_ns);
         loop {
             self.end.check_abort()?;
             let moved = self.pump.collect()?;

@@ -20,9 +20,21 @@ pub(super) struct Arrival {
 #[derive(Debug)]
 pub(super) struct Judge {
     pattern: Pattern,
-    /// Messages carry immediate data.
-    immediates: bool,
+    rules: Rules,
+    /// Chunks that have told of themselves by their immediate.
+    told: Vec<u64>,
     result: IntegrityResult,
+}
+
+/// What is owed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rules {
+    /// Messages carry immediate data.
+    pub immediates: bool,
+    /// Messages may be lost.
+    pub lossy: bool,
+    /// Messages that come do so in order.
+    pub ordered: bool,
 }
 
 /// What a place holds.
@@ -45,8 +57,8 @@ struct Sightings {
 }
 
 impl Judge {
-    pub(super) fn new(pattern: Pattern, immediates: bool) -> Self {
-        Judge { pattern, immediates, result: IntegrityResult::default() }
+    pub(super) fn new(pattern: Pattern, rules: Rules) -> Self {
+        Judge { pattern, rules, told: Vec::new(), result: IntegrityResult::default() }
     }
 
     pub(super) fn into_result(self) -> IntegrityResult {
@@ -70,6 +82,10 @@ impl Judge {
             let difference = self.pattern.compare(slot.chunk, bytes);
             let content = match difference.first {
                 None => Content::Right,
+                Some(_) if self.is_lost(slot, bytes, difference.bytes) => {
+                    self.result.bytes_verified -= slot.len as u64;
+                    continue;
+                }
                 Some(_) => self.identify(slot, bytes, batch),
             };
             self.result.bytes_wrong += difference.bytes;
@@ -96,6 +112,14 @@ impl Judge {
         self.guards(memory, batch.slots.iter().map(|slot| (slot.offset, slot.len)));
     }
 
+    /// A message that may be lost, and of which no byte came but those that are right; it did not
+    /// tell of itself.
+    fn is_lost(&self, slot: &Slot, bytes: &[u8], wrong: u64) -> bool {
+        let untouched =
+            || bytes.len() as u64 - self.pattern.compare_complement(slot.chunk, bytes).bytes;
+        self.rules.lossy && !self.told.contains(&slot.chunk) && untouched() == wrong
+    }
+
     /// Judges messages by content and order, since a SEND takes whatever receive is next.
     /// `arrivals` are in the order of each lane.
     pub(super) fn messages(&mut self, memory: &[u8], batch: &Batch, arrivals: &[Arrival]) {
@@ -105,13 +129,13 @@ impl Judge {
         let mut newest = vec![None; lanes];
         let mut wrong_order = 0;
         for arrival in arrivals {
-            let slot = &batch.slots[arrival.slot];
+            let slot = &place(batch, arrival.slot, lanes);
             let bytes = &memory[slot.offset..][..arrival.len.min(slot.room)];
             let chunk = self.name(slot, bytes, batch, newest[slot.lane]);
-            if self.immediates && arrival.immediate != self.pattern.immediate(chunk) {
+            if self.rules.immediates && arrival.immediate != self.pattern.immediate(chunk) {
                 self.wrong_immediate(chunk, arrival.immediate);
             }
-            let late = newest[slot.lane].is_some_and(|newest| chunk < newest);
+            let late = self.rules.ordered && newest[slot.lane].is_some_and(|newest| chunk < newest);
             if late && sightings.times(chunk) == 0 {
                 wrong_order += sightings.len_of(batch, chunk);
             }
@@ -120,7 +144,11 @@ impl Judge {
         }
         let absent = batch.slots.iter().filter(|slot| sightings.times(slot.chunk) == 0);
         let lost: u64 = absent.map(|slot| slot.len as u64).sum();
-        self.result.bytes_wrong += lost + wrong_order;
+        self.result.bytes_wrong += wrong_order;
+        match self.rules.lossy {
+            true => self.result.bytes_verified -= lost,
+            false => self.result.bytes_wrong += lost,
+        }
         self.note_first_loss(batch, &sightings);
         self.conclude(&sightings);
         let filled = |(index, slot): (usize, &Slot)| {
@@ -133,15 +161,22 @@ impl Judge {
     /// Judges the immediates of WRITEs, before [`Judge::places`]: each chunk whose place was touched
     /// must have told of itself once.
     pub(super) fn immediates(&mut self, memory: &[u8], batch: &Batch, arrivals: &[Arrival]) {
+        self.told.clear();
         let mut came: Vec<_> = arrivals.iter().map(|arrival| Some(arrival.immediate)).collect();
         let mut silent = Vec::new();
         for slot in &batch.slots {
             let own = self.pattern.immediate(slot.chunk);
             if let Some(place) = came.iter_mut().find(|immediate| **immediate == Some(own)) {
                 *place = None;
+                self.told.push(slot.chunk);
                 continue;
             }
             let bytes = &memory[slot.offset..][..slot.len];
+            let partly = self.pattern.compare(slot.chunk, bytes).first.is_some();
+            if self.rules.lossy && partly {
+                // Its last packet is what was lost.
+                continue;
+            }
             if self.pattern.compare_complement(slot.chunk, bytes).first.is_some() {
                 silent.push(slot.chunk);
             }
@@ -206,6 +241,7 @@ impl Judge {
     fn conclude(&mut self, sightings: &Sightings) {
         for &(times, elsewhere) in &sightings.seen {
             match times {
+                0 if self.rules.lossy => self.result.lost += 1,
                 0 => self.result.dropped += 1,
                 1 => self.result.misplaced += u64::from(elsewhere),
                 more => self.result.repeated += u64::from(more - 1),
@@ -285,7 +321,11 @@ impl Judge {
 
     /// Names the first message that is absent, came twice or out of order.
     fn note_first_loss(&mut self, batch: &Batch, sightings: &Sightings) {
-        let odd = batch.slots.iter().find(|slot| sightings.get(slot.chunk) != (1, false));
+        let may_lack = self.rules.lossy;
+        let odd = batch.slots.iter().find(|slot| match sightings.get(slot.chunk) {
+            (0, _) => !may_lack,
+            seen => seen != (1, false),
+        });
         if let Some(slot) = odd.filter(|_| self.result.first_wrong.is_empty()) {
             let what = match sightings.get(slot.chunk) {
                 (0, _) => "never came",
@@ -295,6 +335,15 @@ impl Judge {
             self.result.first_wrong = format!("chunk {} ({} B) {what}", slot.chunk, slot.len);
         }
     }
+}
+
+/// The slot of a receive; one that an earlier batch left over may lie behind those of this batch.
+fn place(batch: &Batch, index: usize, lanes: usize) -> Slot {
+    let Some(first) = batch.slots.get(index).or(batch.slots.first()).copied() else {
+        return Slot { chunk: 0, lane: 0, offset: 0, len: 0, room: 0 };
+    };
+    let offset = batch.slots[0].offset + index * (first.room + GUARD);
+    Slot { lane: index % lanes, offset, ..first }
 }
 
 impl Sightings {

@@ -22,7 +22,7 @@ use crate::session::protocol::{IntegrityResult, Role};
 use crate::transport::{
     Addressed, Completion, Failure, FailureKind, Operation, Request, Result, Span,
 };
-use judge::{Arrival, Judge};
+use judge::{Arrival, Judge, Rules};
 use layout::{Batch, Layout, Shape};
 
 /// How long nothing must arrive after the sender is done before a message counts as lost.
@@ -40,6 +40,12 @@ pub struct Plan {
     pub size: u64,
     /// Path MTU in bytes.
     pub mtu: u32,
+    /// Longest message in bytes; none for as long as the buffer allows.
+    pub largest: Option<usize>,
+    /// Messages may be lost: then they are counted, and those that come are compared.
+    pub lossy: bool,
+    /// Messages that come do so in order.
+    pub ordered: bool,
     /// Bytes to verify in each direction.
     pub volume_bytes: u64,
     /// Receives that may be posted per lane, for what takes one.
@@ -122,7 +128,12 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
             let cause = format!("a buffer of {limit} bytes is too small to verify anything");
             return Err(Failure::new(FailureKind::Internal, "verify", self.end.object, cause));
         }
-        let sizes = mixed_sizes(self.plan.size, self.plan.mtu, largest);
+        let largest = self.plan.largest.map_or(largest, |most| most.min(largest));
+        let mut sizes = mixed_sizes(self.plan.size, self.plan.mtu, largest);
+        if self.plan.lossy {
+            // Only a whole word tells which message it is of when others are missing.
+            sizes.retain(|size| *size >= pattern::WORD);
+        }
         let volume = self.plan.volume_bytes;
         Ok(Layout::new(Shape { sizes, volume, limit, lanes, most, uniform: sends }))
     }
@@ -145,6 +156,9 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
                 self.peer.tell(&Note::BatchReady { batch: number })?;
             } else {
                 self.move_all(&batch, &pattern)?;
+                if self.plan.lossy && self.plan.operation == Operation::Write {
+                    self.mark_end()?;
+                }
                 self.peer.tell(&Note::BatchSent { batch: number })?;
             }
             match self.await_note("the comparison of a batch", |_| {})? {
@@ -161,17 +175,20 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
         if self.plan.operation.is_atomic() {
             return self.count_words(pattern);
         }
-        let mut judge = Judge::new(pattern, self.plan.operation.has_immediate());
+        let Plan { operation, lossy, ordered, .. } = *self.plan;
+        let rules = Rules { immediates: operation.has_immediate(), lossy, ordered };
+        let mut judge = Judge::new(pattern, rules);
+        let mut offered = Vec::new();
         for batch in self.layout()? {
             judge.prepare(self.endpoint.memory(), &batch);
-            let go_on = match self.plan.operation {
+            let whole = match operation {
                 Operation::Send | Operation::SendImm => {
-                    let arrivals = self.take_arrivals(&batch)?;
+                    let arrivals = self.take_arrivals(&batch, &mut offered)?;
                     judge.messages(self.endpoint.memory(), &batch, &arrivals);
                     arrivals.len() == batch.slots.len()
                 }
                 Operation::WriteImm => {
-                    let arrivals = self.take_arrivals(&batch)?;
+                    let arrivals = self.take_arrivals(&batch, &mut offered)?;
                     let memory = self.endpoint.memory();
                     judge.immediates(memory, &batch, &arrivals);
                     judge.places(memory, &batch);
@@ -183,6 +200,15 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
                     judge.places(self.endpoint.memory(), &batch);
                     true
                 }
+                Operation::Write if lossy => {
+                    // Of each lane its mark comes last.
+                    let marks = self.endpoint.lanes().max(1);
+                    let mut end = batch.clone();
+                    end.slots.truncate(marks);
+                    self.take_arrivals(&end, &mut offered)?;
+                    judge.places(self.endpoint.memory(), &batch);
+                    true
+                }
                 Operation::Write => {
                     self.peer.tell(&Note::BatchReady { batch: batch.number })?;
                     self.await_sent(&batch, |_| {})?;
@@ -190,6 +216,7 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
                     true
                 }
             };
+            let go_on = whole || lossy;
             self.peer.tell(&Note::BatchVerified { batch: batch.number, go_on })?;
             if !go_on {
                 break;
@@ -240,9 +267,14 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
 
     /// Offers a receive for every slot and collects what came; fewer when something was lost. A
     /// WRITE takes of its receive only that it is there.
-    fn take_arrivals(&mut self, batch: &Batch) -> Result<Vec<Arrival>> {
+    /// `offered` are the receives that earlier batches have left over.
+    fn take_arrivals(&mut self, batch: &Batch, offered: &mut Vec<bool>) -> Result<Vec<Arrival>> {
         let sends = self.plan.operation.is_send();
+        offered.resize(offered.len().max(batch.slots.len()), false);
         for (index, slot) in batch.slots.iter().enumerate() {
+            if std::mem::replace(&mut offered[index], true) {
+                continue;
+            }
             let len = if sends { slot.room as u32 } else { 0 };
             let span = Span { offset: slot.offset as u64, len };
             if !self.endpoint.post_receive(slot.lane, span, index as u64)? {
@@ -266,7 +298,33 @@ impl<A: Addressed, P: Peer, T: Time> Case<'_, A, P, T> {
                 self.endpoint.idle(empty)?;
             }
         }
+        for arrival in &arrivals {
+            offered[arrival.slot] = false;
+        }
         Ok(arrivals)
+    }
+
+    /// Behind the last WRITE of each lane, an empty one that shows at the peer.
+    fn mark_end(&mut self) -> Result<()> {
+        let mut watch = Watch::new(self.end);
+        let mut completions = [Completion::default(); TAKE];
+        let lanes = self.endpoint.lanes().max(1);
+        let (mut posted, mut done) = (0, 0);
+        while done < lanes {
+            let operation = Operation::WriteImm;
+            let mark = Request { operation, lane: posted, signal: true, ..Request::default() };
+            let more = posted < lanes && self.endpoint.post(&mark)?;
+            posted += usize::from(more);
+            let taken = self.endpoint.poll(&mut completions)?;
+            done += completions[..taken].iter().filter(|completion| !completion.arrival).count();
+            if more || taken > 0 {
+                watch.moved();
+                continue;
+            }
+            let waited = self.endpoint.idle(watch.look())?;
+            watch.check(waited, self.time, || format!("{done} of {lanes} marks complete"))?;
+        }
+        Ok(())
     }
 
     fn await_ready(&mut self, wanted: u64) -> Result<()> {

@@ -16,6 +16,9 @@ fn plan(operation: Operation, sends: bool, receives: bool) -> Plan {
         operation,
         size: 4_096,
         mtu: 1_024,
+        largest: None,
+        lossy: false,
+        ordered: true,
         volume_bytes: VOLUME,
         receives_per_lane: 8,
         buffer_bytes: None,
@@ -37,16 +40,21 @@ pub(super) fn transfer_of(
     volume_bytes: u64,
     fault: Option<Fault>,
 ) -> IntegrityResult {
-    let (mut left, mut right) = pair(BUFFER, lanes, 32, fault);
     let fetches = operation.fetches();
     let ours = Plan { volume_bytes, ..plan(operation, !fetches, fetches) };
-    let theirs = Plan { volume_bytes, ..plan(operation, fetches, !fetches) };
+    move_by(&ours, lanes, fault)
+}
+
+/// The same by the plan of the end that posts operations.
+fn move_by(ours: &Plan, lanes: usize, fault: Option<Fault>) -> IntegrityResult {
+    let (mut left, mut right) = pair(BUFFER, lanes, 32, fault);
+    let theirs = Plan { sends: ours.receives, receives: ours.sends, ..*ours };
     let go = |end: &End, endpoint: &mut LocalAddressed, mut peer, plan: &Plan| {
         run(end, endpoint, &mut peer, &Clock, plan).unwrap()
     };
     let (a, b) = both(
         STALL,
-        |end, peer| go(end, &mut left, peer, &ours),
+        |end, peer| go(end, &mut left, peer, ours),
         |end, peer| go(end, &mut right, peer, &theirs),
     );
     assert!(a.is_none() || b.is_none());
@@ -151,6 +159,44 @@ fn a_flipped_byte_is_one_wrong_byte() {
             assert!(result.first_wrong.contains(&format!("byte {index}:")));
         }
     }
+}
+
+#[test]
+fn what_may_be_lost_is_counted_and_the_rest_compared() {
+    let messages = ALL.into_iter().filter(|operation| !operation.fetches());
+    for operation in messages {
+        for lanes in [1, 3] {
+            // The last batches have fewer chunks than the first, whose receives are left over.
+            let lossy = Plan { lossy: true, ..plan(operation, true, false) };
+            let sound = move_by(&lossy, lanes, None);
+            assert_eq!((sound.lost, sound.bytes_verified), (0, VOLUME), "{operation:?}");
+            let result = move_by(&lossy, lanes, Some(Fault { at: 4, wrong: Wrong::Drop }));
+            let context = format!("{operation:?} over {lanes}: {result:?}");
+            assert_eq!((result.lost, result.bytes_wrong), (1, 0), "{context}");
+            assert_eq!((kinds(&result), result.immediates_wrong), ([0; 4], 0), "{context}");
+            assert!(result.bytes_verified < VOLUME, "{context}");
+            assert_eq!(
+                (result.chunks, result.first_wrong.as_str()),
+                (sound.chunks, ""),
+                "{context}"
+            );
+        }
+    }
+}
+
+#[test]
+fn damage_is_no_loss() {
+    for operation in [Operation::Send, Operation::SendImm, Operation::Write, Operation::WriteImm] {
+        let lossy = Plan { lossy: true, ..plan(operation, true, false) };
+        let result = move_by(&lossy, 1, Some(Fault { at: 2, wrong: Wrong::Flip(5) }));
+        assert_eq!((result.lost, result.bytes_wrong, result.corrupted), (0, 1, 1), "{result:?}");
+    }
+    let lossy = Plan { lossy: true, ..plan(Operation::Send, true, false) };
+    let result = move_by(&lossy, 1, Some(Fault { at: 3, wrong: Wrong::Misplace(0) }));
+    assert_eq!((result.lost, result.misplaced), (0, 1), "{result:?}");
+    let unordered = Plan { ordered: false, ..lossy };
+    let result = move_by(&unordered, 1, Some(Fault { at: 3, wrong: Wrong::Misplace(0) }));
+    assert_eq!((result.lost, kinds(&result), result.bytes_wrong), (0, [0; 4], 0), "{result:?}");
 }
 
 #[test]

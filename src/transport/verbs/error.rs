@@ -152,6 +152,8 @@ pub enum Operation {
     GetCqEvent,
     /// `ibv_create_qp`.
     CreateQp,
+    /// `ibv_create_ah`.
+    CreateAh,
     /// `ibv_modify_qp` from RESET to INIT.
     ModifyInit,
     /// `ibv_modify_qp` from INIT to RTR.
@@ -182,6 +184,7 @@ impl Operation {
             Operation::RequestNotify => "arm the completion queue",
             Operation::GetCqEvent => "wait for a completion",
             Operation::CreateQp => "create a queue pair",
+            Operation::CreateAh => "create an address handle",
             Operation::ModifyInit => "move the queue pair to INIT",
             Operation::ModifyRtr => "move the queue pair to RTR (connect to the peer)",
             Operation::ModifyRts => "move the queue pair to RTS",
@@ -214,12 +217,14 @@ impl Operation {
             (O::CreateQp | O::CreateCq, libc::ENOMEM | libc::EINVAL) => {
                 "depth, inline size or scatter entries above the device's limits: ask for less"
             }
-            (O::ModifyRtr, libc::EINVAL) => {
+            (O::ModifyRtr | O::CreateAh, libc::EINVAL) => {
                 "the GID is all zero or of the wrong type, the path MTU is above active_mtu, \
                  or a global address is missing"
             }
-            (O::ModifyRtr, libc::ENODEV | libc::EHOSTUNREACH | libc::ENETUNREACH)
-            | (O::ModifyRtr, libc::ETIMEDOUT) => {
+            (
+                O::ModifyRtr | O::CreateAh,
+                libc::ENODEV | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ETIMEDOUT,
+            ) => {
                 "the peer's address does not resolve on this netdev: \
                  check routes and VLAN, or choose another GID or rail"
             }

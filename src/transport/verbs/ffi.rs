@@ -1451,6 +1451,9 @@ pub type ibv_create_qp =
 pub type ibv_modify_qp =
     unsafe extern "C" fn(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int;
 pub type ibv_destroy_qp = unsafe extern "C" fn(qp: *mut ibv_qp) -> c_int;
+pub type ibv_create_ah =
+    unsafe extern "C" fn(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
+pub type ibv_destroy_ah = unsafe extern "C" fn(ah: *mut ibv_ah) -> c_int;
 #[repr(C)]
 pub struct ibv_ah {
     _unused: [u8; 0],

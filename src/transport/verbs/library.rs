@@ -206,6 +206,8 @@ symbols! {
         ibv_create_qp: "IBVERBS_1.1",
         ibv_modify_qp: "IBVERBS_1.1",
         ibv_destroy_qp: "IBVERBS_1.1",
+        ibv_create_ah: "IBVERBS_1.1",
+        ibv_destroy_ah: "IBVERBS_1.1",
     }
     optional {
         ibv_reg_mr_iova2: "IBVERBS_1.8",

@@ -4,6 +4,7 @@
 //! memory region, queue pair; context ← completion channel ← completion queue ← queue pair), so
 //! they can be dropped in any order; a Drop that fails says so on stderr and goes on.
 
+pub mod ah;
 pub mod cq;
 pub mod device;
 pub mod error;

@@ -1,4 +1,4 @@
-//! Reliable connected queue pairs: made, connected, posted to.
+//! Queue pairs: made, connected, posted to.
 
 use std::mem::MaybeUninit;
 use std::net::Ipv6Addr;
@@ -22,9 +22,43 @@ pub struct Capacity {
     pub inline: u32,
 }
 
-/// A reliable connected queue pair. Destroyed on drop, before its parents.
+/// Bytes that the adapter puts before each received datagram: the global route header.
+pub const GRH: u32 = 40;
+/// What a datagram must know of the queue pair that takes it: any value without the top bit, which
+/// is the kernel's.
+pub const QKEY: u32 = 0x1111_1111;
+
+/// What a queue pair promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Service {
+    /// Reliable connection: all arrives, in order.
+    #[default]
+    Reliable,
+    /// Unreliable connection: what is lost stays lost, and nobody tells.
+    Unreliable,
+    /// Datagrams of one packet to any queue pair: likewise.
+    Datagram,
+}
+
+impl Service {
+    /// Nothing is lost.
+    pub fn is_reliable(self) -> bool {
+        self == Service::Reliable
+    }
+
+    fn kind(self) -> ffi::ibv_qp_type {
+        match self {
+            Service::Reliable => ffi::IBV_QPT_RC,
+            Service::Unreliable => ffi::IBV_QPT_UC,
+            Service::Datagram => ffi::IBV_QPT_UD,
+        }
+    }
+}
+
+/// A queue pair. Destroyed on drop, before its parents.
 pub struct QueuePair {
     raw: NonNull<ffi::ibv_qp>,
+    service: Service,
     granted: Capacity,
     pd: ProtectionDomain,
     // Held, since the device writes to them until the queue pair is gone.
@@ -43,11 +77,12 @@ impl QueuePair {
         send_cq: &CompletionQueue,
         receive_cq: &CompletionQueue,
         wanted: Capacity,
+        service: Service,
     ) -> Result<QueuePair> {
         let mut inline = wanted.inline;
         loop {
             let wanted = Capacity { inline, ..wanted };
-            match QueuePair::create(pd, send_cq, receive_cq, wanted) {
+            match QueuePair::create(pd, send_cq, receive_cq, wanted, service) {
                 Err(libc::EINVAL | libc::ENOMEM | libc::EOPNOTSUPP) if inline > 0 => {
                     inline = if inline > 32 { inline / 2 } else { 0 };
                 }
@@ -72,6 +107,7 @@ impl QueuePair {
         send_cq: &CompletionQueue,
         receive_cq: &CompletionQueue,
         wanted: Capacity,
+        service: Service,
     ) -> std::result::Result<QueuePair, i32> {
         let mut request = ffi::ibv_qp_init_attr {
             qp_context: std::ptr::null_mut(),
@@ -82,10 +118,11 @@ impl QueuePair {
                 max_send_wr: wanted.sends,
                 max_recv_wr: wanted.receives,
                 max_send_sge: 1,
-                max_recv_sge: 1,
+                // A datagram's header goes apart from its payload.
+                max_recv_sge: if service == Service::Datagram { 2 } else { 1 },
                 max_inline_data: wanted.inline,
             },
-            qp_type: ffi::IBV_QPT_RC,
+            qp_type: service.kind(),
             sq_sig_all: 0,
         };
         // SAFETY: domain and queues are alive, and the queue pair keeps them so.
@@ -97,7 +134,7 @@ impl QueuePair {
             inline: request.cap.max_inline_data,
         };
         let (_send_cq, _receive_cq) = (send_cq.clone(), receive_cq.clone());
-        Ok(QueuePair { raw, granted, pd: pd.clone(), _send_cq, _receive_cq })
+        Ok(QueuePair { raw, service, granted, pd: pd.clone(), _send_cq, _receive_cq })
     }
 
     /// Number by which the peer reaches it.
@@ -118,15 +155,17 @@ impl QueuePair {
         attributes.port_num = port;
         attributes.pkey_index = pkey_index;
         attributes.qp_access_flags = access.mandatory();
-        let mask = ffi::IBV_QP_STATE
-            | ffi::IBV_QP_PKEY_INDEX
-            | ffi::IBV_QP_PORT
-            | ffi::IBV_QP_ACCESS_FLAGS;
+        attributes.qkey = QKEY;
+        let mask = ffi::IBV_QP_STATE | ffi::IBV_QP_PKEY_INDEX | ffi::IBV_QP_PORT;
+        let mask = match self.service {
+            Service::Datagram => mask | ffi::IBV_QP_QKEY,
+            _ => mask | ffi::IBV_QP_ACCESS_FLAGS,
+        };
         let detail = || format!("partition key index {pkey_index}");
         self.modify(Operation::ModifyInit, port, attributes, mask, detail)
     }
 
-    /// INIT to RTR: listens to `peer`.
+    /// INIT to RTR: listens to `peer`; for datagrams, to anybody.
     pub fn listen(&mut self, path: &Path, peer: &Peer) -> Result<()> {
         let mut attributes = no_attributes();
         attributes.qp_state = ffi::IBV_QPS_RTR;
@@ -135,32 +174,16 @@ impl QueuePair {
         attributes.rq_psn = peer.psn;
         attributes.max_dest_rd_atomic = path.rd_atomic_in;
         attributes.min_rnr_timer = path.min_rnr_timer;
-        attributes.ah_attr.dlid = peer.lid;
-        attributes.ah_attr.sl = path.service_level;
-        attributes.ah_attr.port_num = path.port;
-        if let Some(gid_index) = path.gid_index {
-            attributes.ah_attr.is_global = 1;
-            attributes.ah_attr.grh.dgid = ffi::ibv_gid { raw: peer.gid.octets() };
-            attributes.ah_attr.grh.sgid_index = gid_index;
-            attributes.ah_attr.grh.hop_limit = path.hop_limit;
-            attributes.ah_attr.grh.traffic_class = path.traffic_class;
-            attributes.ah_attr.grh.flow_label = path.flow_label;
-        }
-        let mask = ffi::IBV_QP_STATE
-            | ffi::IBV_QP_AV
-            | ffi::IBV_QP_PATH_MTU
-            | ffi::IBV_QP_DEST_QPN
-            | ffi::IBV_QP_RQ_PSN
-            | ffi::IBV_QP_MAX_DEST_RD_ATOMIC
-            | ffi::IBV_QP_MIN_RNR_TIMER;
-        self.modify(Operation::ModifyRtr, path.port, attributes, mask, || {
-            let from = match path.gid_index {
-                Some(index) => format!("GID index {index} to GID {}", peer.gid),
-                None => format!("LID {}", peer.lid),
-            };
-            let bytes = 128_u32 << path.mtu_code;
-            format!("{from}, QP {}, path MTU {bytes} bytes", peer.qp_num)
-        })
+        attributes.ah_attr = address(path, peer);
+        let connected =
+            ffi::IBV_QP_AV | ffi::IBV_QP_PATH_MTU | ffi::IBV_QP_DEST_QPN | ffi::IBV_QP_RQ_PSN;
+        let reliable = ffi::IBV_QP_MAX_DEST_RD_ATOMIC | ffi::IBV_QP_MIN_RNR_TIMER;
+        let mask = match self.service {
+            Service::Reliable => ffi::IBV_QP_STATE | connected | reliable,
+            Service::Unreliable => ffi::IBV_QP_STATE | connected,
+            Service::Datagram => ffi::IBV_QP_STATE,
+        };
+        self.modify(Operation::ModifyRtr, path.port, attributes, mask, || destination(path, peer))
     }
 
     /// RTR to RTS: can send, from packet sequence number `psn` on.
@@ -172,12 +195,12 @@ impl QueuePair {
         attributes.retry_cnt = path.retries;
         attributes.rnr_retry = path.rnr_retries;
         attributes.max_rd_atomic = path.rd_atomic_out;
-        let mask = ffi::IBV_QP_STATE
-            | ffi::IBV_QP_SQ_PSN
-            | ffi::IBV_QP_TIMEOUT
+        let reliable = ffi::IBV_QP_TIMEOUT
             | ffi::IBV_QP_RETRY_CNT
             | ffi::IBV_QP_RNR_RETRY
             | ffi::IBV_QP_MAX_QP_RD_ATOMIC;
+        let mask = ffi::IBV_QP_STATE | ffi::IBV_QP_SQ_PSN;
+        let mask = if self.service.is_reliable() { mask | reliable } else { mask };
         self.modify(Operation::ModifyRts, path.port, attributes, mask, || {
             format!("{} outstanding READs asked for", path.rd_atomic_out)
         })
@@ -309,6 +332,33 @@ pub struct Peer {
 /// `ibv_mtu` code of the largest path MTU that is not above `bytes`; 256 bytes at least.
 pub fn mtu_code(bytes: u32) -> u32 {
     (bytes.max(256).ilog2() - 7).min(ffi::IBV_MTU_4096)
+}
+
+/// The way by `path` to the port of `peer`.
+pub(super) fn address(path: &Path, peer: &Peer) -> ffi::ibv_ah_attr {
+    let mut address = no_attributes().ah_attr;
+    address.dlid = peer.lid;
+    address.sl = path.service_level;
+    address.port_num = path.port;
+    if let Some(gid_index) = path.gid_index {
+        address.is_global = 1;
+        address.grh.dgid = ffi::ibv_gid { raw: peer.gid.octets() };
+        address.grh.sgid_index = gid_index;
+        address.grh.hop_limit = path.hop_limit;
+        address.grh.traffic_class = path.traffic_class;
+        address.grh.flow_label = path.flow_label;
+    }
+    address
+}
+
+/// The same in words.
+pub(super) fn destination(path: &Path, peer: &Peer) -> String {
+    let from = match path.gid_index {
+        Some(index) => format!("GID index {index} to GID {}", peer.gid),
+        None => format!("LID {}", peer.lid),
+    };
+    let bytes = 128_u32 << path.mtu_code;
+    format!("{from}, QP {}, path MTU {bytes} bytes", peer.qp_num)
 }
 
 fn no_attributes() -> ffi::ibv_qp_attr {

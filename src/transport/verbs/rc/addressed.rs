@@ -1,4 +1,4 @@
-//! Operations on named ranges over reliable connected queue pairs.
+//! Operations on named ranges over queue pairs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::transport::verbs::cq::{CompletionQueue, WorkCompletion};
 use crate::transport::verbs::device::Context;
 use crate::transport::verbs::ffi;
 use crate::transport::verbs::mr::{Access, MemoryRegion};
-use crate::transport::verbs::qp::{Capacity, QueuePair};
+use crate::transport::verbs::qp::{Capacity, GRH, QueuePair, Service};
 use crate::transport::{
     Addressed, Completion, Failure, FailureKind, Operation, Request, Result, Span,
 };
@@ -41,6 +41,7 @@ pub struct PreparedAddressed {
     prepared: Prepared,
     tx_depth: u32,
     rx_depth: u32,
+    len: usize,
 }
 
 impl PreparedAddressed {
@@ -50,23 +51,43 @@ impl PreparedAddressed {
     /// # Errors
     /// What the device refuses, or lacks.
     pub fn new(spec: &AddressedSpec) -> Result<PreparedAddressed> {
+        PreparedAddressed::over(spec, Service::Reliable)
+    }
+
+    /// The same over queue pairs of any service; what the service lacks is refused when posted.
+    ///
+    /// # Errors
+    /// As [`PreparedAddressed::new`].
+    pub fn over(spec: &AddressedSpec, service: Service) -> Result<PreparedAddressed> {
         let context = Context::open(&spec.port.device)?;
         let most = context.limits().max_qp_wr.max(1);
         let (tx_depth, rx_depth) = (spec.tx_depth.clamp(1, most), spec.rx_depth.clamp(1, most));
-        let mut access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+        let mut access = Access::LOCAL_WRITE | Access::REMOTE_WRITE;
         if spec.port.tuning.relaxed_ordering != Some(false) {
             access = access | Access::RELAXED_ORDERING;
         }
-        let atomics = context.limits().has_atomics();
+        if service.is_reliable() {
+            access = access | Access::REMOTE_READ;
+            if context.limits().has_atomics() {
+                access = access | Access::REMOTE_ATOMIC;
+            }
+        }
         let parts = Parts {
             port: spec.port.clone(),
+            service,
             lanes: spec.lanes,
             capacity: Capacity { sends: tx_depth, receives: rx_depth, inline: 0 },
-            access: if atomics { access | Access::REMOTE_ATOMIC } else { access },
-            buffer_len: spec.buffer_len,
+            access,
+            // Headers of datagrams go behind the payload.
+            buffer_len: match service {
+                Service::Datagram => spec.buffer_len.next_multiple_of(8) + GRH as usize,
+                _ => spec.buffer_len,
+            },
         };
-        let prepared = Prepared::new(context, &parts)?;
-        Ok(PreparedAddressed { prepared, tx_depth, rx_depth })
+        let mut prepared = Prepared::new(context, &parts)?;
+        prepared.address.len = spec.buffer_len as u64;
+        let len = spec.buffer_len;
+        Ok(PreparedAddressed { prepared, tx_depth, rx_depth, len })
     }
 
     /// What the peer has to know.
@@ -80,7 +101,8 @@ impl PreparedAddressed {
     /// What the device refuses: usually an address that leads nowhere.
     pub fn connect(mut self, peer: &EndAddress) -> Result<RcAddressed> {
         let remote = self.prepared.connect(peer)?;
-        let Prepared { pairs, cq, region, context, object, path, tuning, .. } = self.prepared;
+        let Prepared { pairs, cq, region, context, object, path, tuning, service, .. } =
+            self.prepared;
         let settings = settings(&path, &tuning, region.buffer());
         let mut numbers: Vec<_> =
             pairs.iter().enumerate().map(|(lane, pair)| (pair.number(), lane)).collect();
@@ -101,6 +123,8 @@ impl PreparedAddressed {
             cq,
             region,
             remote,
+            service,
+            len: self.len,
             numbers,
             context,
             object,
@@ -122,6 +146,9 @@ pub struct RcAddressed {
     cq: CompletionQueue,
     region: MemoryRegion,
     remote: Remote,
+    service: Service,
+    /// Bytes of the buffer that may be addressed.
+    len: usize,
     /// Number of each queue pair and its lane, sorted.
     numbers: Vec<(u32, usize)>,
     context: Context,
@@ -162,7 +189,7 @@ impl RcAddressed {
     }
 
     fn entry(&self, span: Span) -> Result<ffi::ibv_sge> {
-        let len = self.region.buffer().len() as u64;
+        let len = self.len as u64;
         if span.offset.checked_add(span.len.into()).is_none_or(|end| end > len) {
             return Err(self.outside("local", span.offset, span.len, len));
         }
@@ -221,6 +248,7 @@ impl RcAddressed {
         }
         let (len, immediate) =
             if arrival { (done.byte_len(), done.immediate().unwrap_or(0)) } else { (0, 0) };
+        let len = if self.service == Service::Datagram { len.saturating_sub(GRH) } else { len };
         Completion { id: done.id(), lane, arrival, len, immediate }
     }
 }
@@ -251,7 +279,14 @@ impl Addressed for RcAddressed {
             Operation::CmpSwap => ffi::IBV_WR_ATOMIC_CMP_AND_SWP,
         };
         wr.__bindgen_anon_1.imm_data = request.immediate.to_be();
-        if request.operation.is_atomic() {
+        if let Some(datagram) = self.remote.datagram(request.lane) {
+            if !request.operation.is_send() {
+                let cause = format!("{:?} is no datagram", request.operation);
+                let kind = FailureKind::Internal;
+                return Err(Failure::new(kind, "post a send", &self.object, cause));
+            }
+            wr.wr.ud = datagram.0;
+        } else if request.operation.is_atomic() {
             wr.wr.atomic = self.atomic(request)?;
         } else if !request.operation.is_send() {
             wr.wr.rdma.remote_addr = self.remote_address(request)?;
@@ -274,10 +309,18 @@ impl Addressed for RcAddressed {
         if self.lanes[lane].receives >= self.rx_depth {
             return Ok(false);
         }
-        let mut entry = self.entry(local)?;
-        let num_sge = i32::from(entry.length > 0);
+        let entry = self.entry(local)?;
+        let header = ffi::ibv_sge {
+            addr: self.region.buffer().as_ptr() as u64 + self.len.next_multiple_of(8) as u64,
+            length: GRH,
+            lkey: entry.lkey,
+        };
+        let mut entries = [header, entry];
+        let first = usize::from(self.service != Service::Datagram);
+        let num_sge = 1 - first as i32 + i32::from(entry.length > 0);
         let next = std::ptr::null_mut();
-        let mut wr = ffi::ibv_recv_wr { wr_id: id, next, sg_list: &mut entry, num_sge };
+        let sg_list = entries[first..].as_mut_ptr();
+        let mut wr = ffi::ibv_recv_wr { wr_id: id, next, sg_list, num_sge };
         let lane = &mut self.lanes[lane];
         // SAFETY: as above.
         unsafe { lane.pair.post_receive(&mut wr) }?;
@@ -305,7 +348,8 @@ impl Addressed for RcAddressed {
 
     fn memory(&mut self) -> &mut [u8] {
         // SAFETY: quiescent, as the trait demands of the caller.
-        unsafe { self.region.buffer_mut().bytes_mut() }
+        let bytes = unsafe { self.region.buffer_mut().bytes_mut() };
+        &mut bytes[..self.len]
     }
 
     fn remote_len(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! Reliable connected endpoints: built at both ends, introduced to each other, connected.
+//! Endpoints over queue pairs of any service: built at both ends, introduced to each other,
+//! connected (datagrams: each learns where the other is).
 //!
 //! An endpoint belongs to one thread: its queue pairs ("lanes") share one completion queue and one
 //! registered buffer. It is made in two steps, since each end needs the other's numbers:
@@ -8,8 +9,9 @@
 mod addressed;
 mod stream;
 
+pub use super::qp::Service;
 pub use addressed::{AddressedSpec, PreparedAddressed, RcAddressed};
-pub use stream::{Arrival, PreparedStream, RcStream, StreamSpec};
+pub use stream::{Arrival, PreparedStream, RcStream, StreamSpec, service};
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -19,13 +21,14 @@ use fabbench_harness::plan::{Poll, Tuning};
 
 use serde::{Deserialize, Serialize};
 
+use super::ah::AddressHandle;
 use super::cq::{CompletionChannel, CompletionQueue, WorkCompletion};
 use super::device::Context;
 use super::error::{CallError, Error, Operation};
 use super::ffi;
 use super::mr::{Access, MemoryRegion};
 use super::pd::ProtectionDomain;
-use super::qp::{Capacity, Path, Peer, QueuePair, mtu_code};
+use super::qp::{Capacity, Path, Peer, QKEY, QueuePair, mtu_code};
 use crate::memory::{HostBuffer, Placement};
 use crate::session::protocol::PortPath;
 use crate::transport::{Failure, FailureKind, Result};
@@ -67,11 +70,15 @@ pub struct EndAddress {
     pub key: u32,
     /// Streams: slots for messages per lane; else 0.
     pub slots: u64,
+    /// Streams: receives posted per lane; else 0.
+    #[serde(default)]
+    pub receives: u32,
 }
 
 /// Of what an end is made.
 struct Parts {
     port: PortPath,
+    service: Service,
     lanes: usize,
     capacity: Capacity,
     access: Access,
@@ -85,20 +92,43 @@ struct Prepared {
     cq: CompletionQueue,
     region: MemoryRegion,
     path: Path,
+    pd: ProtectionDomain,
+    service: Service,
     address: EndAddress,
     context: Context,
     object: String,
     tuning: Tuning,
 }
 
-/// What the peer's buffer is, once connected.
-#[derive(Debug, Clone, Copy)]
+/// What the peer's buffer is, once connected, and where datagrams go.
 struct Remote {
     address: u64,
     len: u64,
     key: u32,
     slots: u64,
+    receives: u32,
+    /// Numbers of its queue pairs.
+    pairs: Vec<u32>,
+    /// Datagrams: the way to its port.
+    handle: Option<AddressHandle>,
 }
+
+impl Remote {
+    /// Where a datagram of `lane` goes; none on a connection.
+    fn datagram(&self, lane: usize) -> Option<Datagram> {
+        let handle = self.handle.as_ref()?;
+        let (ah, remote_qpn) = (handle.raw(), self.pairs[lane]);
+        let to = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_3 { ah, remote_qpn, remote_qkey: QKEY };
+        Some(Datagram(to))
+    }
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy)]
+struct Datagram(ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_3);
+
+// SAFETY: an address handle may be used from any thread; the endpoint holds it.
+unsafe impl Send for Datagram {}
 
 impl Prepared {
     fn new(context: Context, parts: &Parts) -> Result<Prepared> {
@@ -133,7 +163,7 @@ impl Prepared {
         let region = MemoryRegion::register(&pd, buffer, parts.access)?;
         let mut pairs = Vec::with_capacity(parts.lanes);
         for _ in 0..parts.lanes {
-            let mut pair = QueuePair::new(&pd, &cq, &cq, parts.capacity)?;
+            let mut pair = QueuePair::new(&pd, &cq, &cq, parts.capacity, parts.service)?;
             let pkey_index = parts.port.tuning.pkey_index.unwrap_or(0);
             pair.initialise(parts.port.port, pkey_index, parts.access)?;
             pairs.push(pair);
@@ -149,9 +179,22 @@ impl Prepared {
             len: region.buffer().len() as u64,
             key: region.remote_key(),
             slots: 0,
+            receives: 0,
         };
         let tuning = parts.port.tuning.clone();
-        Ok(Prepared { pairs, first_psns, cq, region, path, address, context, object, tuning })
+        Ok(Prepared {
+            pairs,
+            first_psns,
+            cq,
+            region,
+            path,
+            pd,
+            service: parts.service,
+            address,
+            context,
+            object,
+            tuning,
+        })
     }
 
     /// Inline bytes that every queue pair carries.
@@ -178,7 +221,22 @@ impl Prepared {
             pair.listen(path, &to)?;
             pair.start(path, *psn)?;
         }
-        Ok(Remote { address: peer.address, len: peer.len, key: peer.key, slots: peer.slots })
+        let handle = match self.service {
+            Service::Datagram => {
+                let to = Peer { qp_num: 0, psn: 0, lid: peer.lid, gid: peer.gid };
+                Some(AddressHandle::new(&self.pd, path, &to)?)
+            }
+            _ => None,
+        };
+        Ok(Remote {
+            address: peer.address,
+            len: peer.len,
+            key: peer.key,
+            slots: peer.slots,
+            receives: peer.receives,
+            pairs: peer.lanes.iter().map(|lane| lane.0).collect(),
+            handle,
+        })
     }
 }
 

@@ -1,4 +1,10 @@
-//! A flow of equal messages over reliable connected queue pairs.
+//! A flow of equal messages over queue pairs.
+//!
+//! Where the service is not reliable, nobody holds a sender back whose receiver has no receive
+//! posted: the message would be lost, and the path blamed. So the receiver tells how many receives
+//! it has posted again (a *credit*, an empty SEND whose immediate has the top bit set), and a sender
+//! never has more messages out than there are receives. Messages that the path loses take their
+//! credit with them; a sender that has starved for long gets them back by [`Stream::flush`].
 //!
 //! Both ends hold slots for messages: what is sent comes from send slots, what arrives goes to
 //! receive slots. How an arrival is seen is decided when the endpoint is built ([`Arrival`]).
@@ -6,18 +12,18 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use fabbench_harness::plan::{Op, Poll, Test};
+use fabbench_harness::plan::{Op, Poll, Test, Transport};
 
 use super::{
-    BATCH, EndAddress, LOOKS, Parts, Prepared, Remote, SLEEP, completion_failure, settings,
-    should_sleep,
+    BATCH, Datagram, EndAddress, LOOKS, Parts, Prepared, Remote, SLEEP, completion_failure,
+    settings, should_sleep,
 };
 use crate::session::protocol::{PortPath, Prepare};
 use crate::transport::verbs::cq::{CompletionQueue, WorkCompletion};
 use crate::transport::verbs::device::Context;
 use crate::transport::verbs::ffi;
 use crate::transport::verbs::mr::{Access, MemoryRegion};
-use crate::transport::verbs::qp::{Capacity, QueuePair};
+use crate::transport::verbs::qp::{Capacity, GRH, QueuePair, Service};
 use crate::transport::{Failure, FailureKind, Result, Stream};
 
 /// Payload that the slots of one direction may take together: inside the last-level cache of a
@@ -33,6 +39,16 @@ const LINE: u64 = 64;
 const INLINE: u32 = 220;
 /// Marks the id of a receive.
 const RECEIVE: u64 = 1 << 63;
+/// Marks the id of a credit that was sent.
+const CREDIT: u64 = 1 << 62;
+/// Marks the immediate of a credit; the rest is its count.
+const CREDIT_IMMEDIATE: u32 = 1 << 31;
+/// Receives that are kept for credits and flushes.
+const RESERVE: u32 = 16;
+/// Credits under way at most, per lane.
+const CREDITS: u32 = 4;
+/// Fruitless looks for credit after which what is missing counts as lost.
+const STARVED: u32 = 256;
 
 /// What a stream endpoint is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +57,8 @@ pub struct StreamSpec {
     pub port: PortPath,
     /// Operation: SEND or WRITE with or without immediate, READ, FETCH_ADD or CMP_SWAP.
     pub op: Op,
+    /// What the queue pairs promise.
+    pub service: Service,
     /// Message size in bytes.
     pub size: u64,
     /// Queue pairs.
@@ -64,6 +82,7 @@ impl StreamSpec {
         StreamSpec {
             port: port.clone(),
             op: prepare.op,
+            service: service(prepare.transport),
             size: prepare.size_bytes,
             lanes,
             tx_depth: prepare.knobs.tx_depth,
@@ -72,6 +91,15 @@ impl StreamSpec {
             inline: prepare.knobs.inline,
             latency: prepare.test == Test::Latency,
         }
+    }
+}
+
+/// The service of a transport of the plan.
+pub fn service(transport: Transport) -> Service {
+    match transport {
+        Transport::Uc => Service::Unreliable,
+        Transport::Ud => Service::Datagram,
+        Transport::Rc | Transport::Tcp | Transport::Null => Service::Reliable,
     }
 }
 
@@ -104,7 +132,11 @@ impl Arrival {
             op if op.fetches() => Arrival::None,
             Op::WriteImm => Arrival::Immediate { every: 1 },
             Op::Write if spec.latency && one_packet && has_word => Arrival::Memory,
-            Op::Write => Arrival::Immediate { every: if spec.latency { 1 } else { signal_every } },
+            // One that is lost shows only where each tells of itself.
+            Op::Write if spec.latency || !spec.service.is_reliable() => {
+                Arrival::Immediate { every: 1 }
+            }
+            Op::Write => Arrival::Immediate { every: signal_every },
             _ => Arrival::Receive,
         }
     }
@@ -124,7 +156,10 @@ impl Arrival {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     op: Op,
+    service: Service,
     size: u32,
+    /// Bytes that the adapter puts before each arriving message.
+    head: u32,
     stride: u64,
     lanes: u64,
     /// Slots per lane in each direction.
@@ -144,14 +179,20 @@ impl Shape {
     fn new(spec: &StreamSpec, max_qp_wr: u32, max_msg: u32) -> Result<Shape> {
         let object = format!("{}:{}", spec.port.device, spec.port.port);
         let refuse = |cause| Failure::new(FailureKind::Refused, "prepare", &object, cause);
-        let size = u32::try_from(spec.size).ok().filter(|size| *size <= max_msg);
+        let datagram = spec.service == Service::Datagram;
+        let (most, whose) = match datagram {
+            true => (spec.port.mtu, "a datagram's: the path MTU is"),
+            false => (max_msg, "the port's"),
+        };
+        let size = u32::try_from(spec.size).ok().filter(|size| *size <= most);
         let size = size.ok_or_else(|| {
-            refuse(format!("{} bytes are above the port's {max_msg} a message", spec.size))
+            refuse(format!("{} bytes are above {whose} {most} a message", spec.size))
         })?;
+        let head = if datagram { GRH } else { 0 };
         if !(spec.op.is_message() || spec.op.fetches()) || spec.lanes == 0 {
             return Err(refuse(format!("{:?} over {} queue pairs", spec.op, spec.lanes)));
         }
-        let stride = spec.size.max(1).next_multiple_of(LINE);
+        let stride = (spec.size.max(1) + u64::from(head)).next_multiple_of(LINE);
         let lanes = spec.lanes as u64;
         let cached = (WORKING_SET / (stride * lanes)).max(2);
         let allowed = spec
@@ -159,13 +200,15 @@ impl Shape {
             .max_in_flight_bytes
             .map_or(u64::MAX, |most| (most / (lanes * spec.size.max(1))).max(1));
         // Half of what a queue holds, since a flush may follow each message.
-        let queue = u64::from(max_qp_wr.saturating_sub(1) / 2).max(1);
+        let besides = if spec.service.is_reliable() { 1 } else { 1 + CREDITS };
+        let queue = u64::from(max_qp_wr.saturating_sub(besides) / 2).max(1);
         let depth = u64::from(spec.tx_depth.max(1)).min(cached).min(allowed).min(queue) as u32;
         let signal_every = spec.signal_every.clamp(1, (depth / 2).max(1));
         let arrival = Arrival::choose(spec, signal_every);
         let receives = match arrival {
             Arrival::Receive | Arrival::Immediate { .. } => {
-                spec.rx_depth.max(2 * depth).min(max_qp_wr.max(1))
+                let least = if spec.service.is_reliable() { 1 } else { 4 * RESERVE };
+                spec.rx_depth.max(2 * depth).max(least).min(max_qp_wr.max(1))
             }
             Arrival::Memory | Arrival::None => 1,
         };
@@ -180,7 +223,9 @@ impl Shape {
         };
         Ok(Shape {
             op,
+            service: spec.service,
             size,
+            head,
             stride,
             lanes,
             slots,
@@ -207,7 +252,18 @@ impl Shape {
 
     /// Requests that may be in the send queue at once.
     fn sends(&self) -> u32 {
-        if self.signal_every == 1 { self.depth } else { 2 * self.depth + 1 }
+        let credits = if self.has_credits() { CREDITS } else { 0 };
+        credits + if self.signal_every == 1 { self.depth } else { 2 * self.depth + 1 }
+    }
+
+    /// Messages may be lost.
+    fn is_lossy(&self) -> bool {
+        !self.service.is_reliable()
+    }
+
+    /// Messages take receives of the peer that it must not run out of.
+    fn has_credits(&self) -> bool {
+        self.is_lossy() && matches!(self.arrival, Arrival::Receive | Arrival::Immediate { .. })
     }
 
     /// Bytes that one direction's messages cycle through.
@@ -277,6 +333,7 @@ impl PreparedStream {
         let (sends, receives, inline) = (shape.sends(), shape.receives, shape.inline);
         let parts = Parts {
             port: spec.port.clone(),
+            service: spec.service,
             lanes: spec.lanes,
             capacity: Capacity { sends, receives, inline },
             access: shape.access(),
@@ -288,6 +345,7 @@ impl PreparedStream {
             shape.inline = 0;
         }
         prepared.address.slots = u64::from(shape.slots);
+        prepared.address.receives = shape.receives;
         Ok(PreparedStream { prepared, shape })
     }
 
@@ -312,6 +370,8 @@ impl PreparedStream {
             cq,
             region,
             shape,
+            window: u64::from(remote.receives.saturating_sub(RESERVE).max(1)),
+            _remote: remote,
             context,
             object,
             settings,
@@ -338,6 +398,10 @@ pub struct RcStream {
     cq: CompletionQueue,
     region: MemoryRegion,
     shape: Shape,
+    // Held: requests point to its address handle.
+    _remote: Remote,
+    /// Messages that may be out per lane for which there is a receive.
+    window: u64,
     context: Context,
     object: String,
     /// Of the queue pairs, as they took effect.
@@ -375,6 +439,13 @@ impl RcStream {
             Arrival::None => effective.insert("outstanding_reads".into(), self.rd_atomic.into()),
             _ => effective.insert("rx_depth".into(), shape.receives.into()),
         };
+        if shape.has_credits() {
+            let credits = format!("credits, at most {} messages out per QP", self.window);
+            effective.insert("flow_control".into(), credits.into());
+        }
+        if shape.head > 0 {
+            effective.insert("grh_bytes".into(), shape.head.into());
+        }
         effective
     }
 
@@ -395,6 +466,10 @@ impl RcStream {
             }
             let (index, sequence) = unpack(done.id());
             let lane = &mut self.lanes[index];
+            if done.id() & CREDIT != 0 {
+                lane.credit.under_way -= 1;
+                continue;
+            }
             if done.id() & RECEIVE == 0 {
                 lane.finished = extend(lane.finished, sequence);
                 self.unreported = true;
@@ -402,6 +477,13 @@ impl RcStream {
             }
             let before = lane.arrived;
             lane.arrived = match (done.immediate(), self.shape.arrival) {
+                (Some(count), _) if self.shape.is_lossy() => {
+                    let is_credit = count & CREDIT_IMMEDIATE != 0;
+                    if is_credit {
+                        lane.credit.renew(count);
+                    }
+                    before + u64::from(!is_credit)
+                }
                 (Some(count), Arrival::Immediate { .. }) => extend(before, count),
                 _ => before + 1,
             };
@@ -412,7 +494,25 @@ impl RcStream {
                 lane.post_receives(taken)?;
             }
         }
+        if count > 0 && self.shape.has_credits() {
+            for lane in &mut self.lanes {
+                lane.tell_credit(&self.shape, self.window)?;
+            }
+        }
         Ok(count)
+    }
+
+    /// Messages that `lane` may start as far as the peer has receives; looks for news where there
+    /// are none.
+    #[inline]
+    fn allowed(&mut self, lane: usize) -> Result<u64> {
+        if self.lanes[lane].credit.left(self.window) == 0 {
+            self.progress()?;
+        }
+        let credit = &mut self.lanes[lane].credit;
+        let left = credit.left(self.window);
+        credit.starved = if left == 0 { credit.starved.saturating_add(1) } else { 0 };
+        Ok(left)
     }
 
     /// Follows the sequence numbers that arriving WRITEs leave in memory.
@@ -425,7 +525,8 @@ impl RcStream {
                 if seen == lane.arrived {
                     break;
                 }
-                self.arrived += seen - lane.arrived;
+                // What was lost between the two did not arrive.
+                self.arrived += if self.shape.is_lossy() { 1 } else { seen - lane.arrived };
                 lane.arrived = seen;
             }
         }
@@ -443,9 +544,10 @@ impl Stream for RcStream {
 
     #[inline]
     fn start(&mut self, lane: usize, n: u32) -> Result<u32> {
+        let allowed = if self.shape.has_credits() { self.allowed(lane)? } else { u64::MAX };
         let lane = &mut self.lanes[lane];
         let room = u64::from(self.shape.depth) - (lane.started - lane.finished);
-        let n = n.min(room as u32);
+        let n = n.min(room.min(allowed) as u32);
         if n > 0 {
             lane.post_sends(n, &self.shape, &self.region)?;
         }
@@ -486,6 +588,9 @@ impl Stream for RcStream {
 
     fn flush(&mut self) -> Result<()> {
         for lane in &mut self.lanes {
+            if lane.credit.starved >= STARVED {
+                lane.credit.forgive();
+            }
             if lane.started > lane.signalled {
                 lane.post_flush(&self.shape)?;
             }
@@ -524,6 +629,9 @@ struct Lane {
     receives: Requests<ffi::ibv_recv_wr>,
     /// Some place in the peer's buffer.
     there: Place,
+    /// Where its datagrams go, if it sends such.
+    datagram: Option<Datagram>,
+    credit: Credit,
     /// Messages started.
     started: u64,
     /// Messages started up to the last one whose completion was asked for.
@@ -556,6 +664,8 @@ impl Lane {
             sends: send_requests(index, shape, region, remote),
             receives: receive_requests(index, shape, region),
             there: Place { remote_addr: remote.address, rkey: remote.key },
+            datagram: remote.datagram(index as usize),
+            credit: Credit::default(),
             started: 0,
             signalled: 0,
             finished: 0,
@@ -572,6 +682,8 @@ impl Lane {
     fn post_sends(&mut self, n: u32, shape: &Shape, region: &MemoryRegion) -> Result<()> {
         let len = self.sends.len();
         let first = self.started % len;
+        let numbers = if shape.is_lossy() { !CREDIT_IMMEDIATE } else { u32::MAX };
+        self.credit.consumed += u64::from(n);
         for i in 0..u64::from(n) {
             let slot = (first + i) % len;
             self.started += 1;
@@ -588,10 +700,10 @@ impl Lane {
                 let last = every == 1 || signal;
                 request.opcode =
                     if last { ffi::IBV_WR_RDMA_WRITE_WITH_IMM } else { ffi::IBV_WR_RDMA_WRITE };
-                request.__bindgen_anon_1.imm_data = (sequence as u32).to_be();
+                request.__bindgen_anon_1.imm_data = (sequence as u32 & numbers).to_be();
             }
             if shape.op == Op::SendImm {
-                request.__bindgen_anon_1.imm_data = (sequence as u32).to_be();
+                request.__bindgen_anon_1.imm_data = (sequence as u32 & numbers).to_be();
             }
             if signal {
                 request.send_flags |= ffi::IBV_SEND_SIGNALED;
@@ -615,7 +727,44 @@ impl Lane {
         request.send_flags = ffi::IBV_SEND_SIGNALED;
         request.__bindgen_anon_1.imm_data = (self.started as u32).to_be();
         request.wr.rdma = self.there;
+        if self.datagram.is_some() {
+            // There is no empty WRITE: a credit serves as well.
+            request.opcode = ffi::IBV_WR_SEND_WITH_IMM;
+            self.fill_credit(&mut request, shape);
+        }
         self.signalled = self.started;
+        // SAFETY: no scatter entries.
+        Ok(unsafe { self.pair.post_send(&mut request) }?)
+    }
+
+    /// Makes an empty SEND of `request` that tells how many receives were posted again.
+    fn fill_credit(&mut self, request: &mut ffi::ibv_send_wr, shape: &Shape) {
+        let again = self.posted - u64::from(shape.receives);
+        let immediate = CREDIT_IMMEDIATE | again as u32 & !CREDIT_IMMEDIATE;
+        request.__bindgen_anon_1.imm_data = immediate.to_be();
+        if let Some(datagram) = self.datagram {
+            request.wr.ud = datagram.0;
+        }
+        self.credit.told = again;
+        self.credit.consumed += 1;
+    }
+
+    /// Tells the peer of receives posted again, once there are enough of them.
+    #[inline]
+    fn tell_credit(&mut self, shape: &Shape, window: u64) -> Result<()> {
+        let again = self.posted - u64::from(shape.receives);
+        let enough = again - self.credit.told >= u64::from(shape.receives / 4).max(1);
+        let room = self.credit.left(window + u64::from(RESERVE / 2)) > 0;
+        if !enough || !room || self.credit.under_way >= CREDITS {
+            return Ok(());
+        }
+        // SAFETY: numbers and null pointers.
+        let mut request: ffi::ibv_send_wr = unsafe { std::mem::zeroed() };
+        request.wr_id = CREDIT | pack(self.index, 0);
+        request.opcode = ffi::IBV_WR_SEND_WITH_IMM;
+        request.send_flags = ffi::IBV_SEND_SIGNALED;
+        self.fill_credit(&mut request, shape);
+        self.credit.under_way += 1;
         // SAFETY: no scatter entries.
         Ok(unsafe { self.pair.post_send(&mut request) }?)
     }
@@ -632,6 +781,49 @@ impl Lane {
         self.taken = 0;
         // SAFETY: the requests point into the region, which outlives the queue pair.
         Ok(unsafe { self.pair.post_receive(self.receives.at(first)) }?)
+    }
+}
+
+/// What a lane knows of the receives at the peer.
+#[derive(Debug, Default)]
+struct Credit {
+    /// Receives that what was sent takes.
+    consumed: u64,
+    /// Receives that the peer has posted again, by its last word.
+    renewed: u64,
+    /// Receives that were to be taken by what was lost.
+    forgiven: u64,
+    /// Looks in a row that found none left.
+    starved: u32,
+    /// Own receives posted again, as the peer was told.
+    told: u64,
+    /// Credits sent whose completion is still to come.
+    under_way: u32,
+}
+
+impl Credit {
+    /// Messages that may go out when `window` may be out at once.
+    #[inline]
+    fn left(&self, window: u64) -> u64 {
+        let out = self.consumed.saturating_sub(self.renewed + self.forgiven);
+        window.saturating_sub(out)
+    }
+
+    /// The peer's word.
+    fn renew(&mut self, immediate: u32) {
+        let half = CREDIT_IMMEDIATE / 2;
+        let ahead = (immediate.wrapping_sub(self.renewed as u32)) & !CREDIT_IMMEDIATE;
+        if ahead < half {
+            self.renewed += u64::from(ahead);
+        }
+        // What was given up on came after all.
+        self.forgiven = self.forgiven.min(self.consumed.saturating_sub(self.renewed));
+    }
+
+    /// Whatever is out is lost.
+    fn forgive(&mut self) {
+        self.forgiven = self.consumed.saturating_sub(self.renewed);
+        self.starved = 0;
     }
 }
 
@@ -729,7 +921,9 @@ fn send_requests(
             request.send_flags = ffi::IBV_SEND_INLINE;
         }
         let remote_addr = remote.address + remote_base + there.offset(lane, slot);
-        if shape.op.is_atomic() {
+        if let Some(datagram) = remote.datagram(lane as usize) {
+            request.wr.ud = datagram.0;
+        } else if shape.op.is_atomic() {
             // Counts up, or finds what it expects: the buffer is of zeroes.
             let compare_add = u64::from(shape.op == Op::FetchAdd);
             request.wr.atomic = Atomic { remote_addr, compare_add, swap: 0, rkey: remote.key };
@@ -745,12 +939,12 @@ fn receive_requests(lane: u64, shape: &Shape, region: &MemoryRegion) -> Requests
     let base = region.buffer().as_ptr() as u64 + shape.area();
     let entry = |i: u64| ffi::ibv_sge {
         addr: base + shape.offset(lane, i % u64::from(shape.cycle)),
-        length: shape.size,
+        length: shape.size + shape.head,
         lkey: region.local_key(),
     };
     let entries = (0..u64::from(shape.receives)).map(entry).collect();
     // An immediate's receive takes no bytes.
-    let filled = shape.arrival == Arrival::Receive && shape.size > 0;
+    let filled = shape.arrival == Arrival::Receive && shape.size + shape.head > 0;
     let request = |_, entry| ffi::ibv_recv_wr {
         wr_id: RECEIVE | pack(lane, 0),
         next: std::ptr::null_mut(),
@@ -768,7 +962,7 @@ fn pack(lane: u64, sequence: u64) -> u64 {
 
 #[inline]
 fn unpack(id: u64) -> (usize, u32) {
-    ((id >> 32 & 0x7fff_ffff) as usize, id as u32)
+    ((id >> 32 & 0x3fff_ffff) as usize, id as u32)
 }
 
 /// The count not below `known` whose low half is `low`; `known` itself when that would be more than
@@ -803,6 +997,7 @@ mod tests {
         StreamSpec {
             port,
             op,
+            service: Service::Reliable,
             size,
             lanes: 2,
             tx_depth,
@@ -875,6 +1070,46 @@ mod tests {
         assert_eq!(shape(&StreamSpec { inline: Some(0), ..spec(Op::Send, 64) }).inline, 0);
         assert_eq!(shape(&StreamSpec { inline: Some(400), ..spec(Op::Send, 256) }).inline, 256);
         assert_eq!(shape(&spec(Op::Read, 8)).inline, 0);
+    }
+
+    #[test]
+    fn a_datagram_fits_one_packet_behind_its_header() {
+        let datagram = |size| StreamSpec { service: Service::Datagram, ..spec(Op::Send, size) };
+        let shape = shape(&datagram(4096));
+        assert_eq!((shape.head, shape.stride), (40, 4096 + 64));
+        assert!(shape.has_credits() && shape.receives >= 2 * shape.depth);
+        let failure = Shape::new(&datagram(4097), 16_384, 1 << 30).unwrap_err();
+        assert!(failure.cause.contains("the path MTU is 4096"), "{failure}");
+    }
+
+    #[test]
+    fn every_write_that_may_be_lost_tells_of_itself() {
+        let unreliable = StreamSpec { service: Service::Unreliable, ..spec(Op::Write, 65_536) };
+        assert_eq!(shape(&unreliable).arrival, Arrival::Immediate { every: 1 });
+        let polled = StreamSpec { latency: true, size: 8, ..unreliable };
+        assert_eq!(shape(&polled).arrival, Arrival::Memory);
+        assert!(!shape(&polled).has_credits());
+    }
+
+    #[test]
+    fn credit_is_renewed_by_the_peer_and_forgiven_when_it_is_lost() {
+        let mut credit = Credit { consumed: 100, ..Credit::default() };
+        assert_eq!((credit.left(100), credit.left(120)), (0, 20));
+        credit.renew(CREDIT_IMMEDIATE | 60);
+        assert_eq!(credit.left(100), 60);
+        credit.renew(CREDIT_IMMEDIATE | 40);
+        assert_eq!(credit.left(100), 60, "an older word changes nothing");
+        credit.forgive();
+        assert_eq!((credit.left(100), credit.forgiven), (100, 40));
+        credit.consumed += 10;
+        credit.renew(CREDIT_IMMEDIATE | 95);
+        assert_eq!((credit.forgiven, credit.left(100)), (15, 100), "most came after all");
+        let near_the_end = u64::from(!CREDIT_IMMEDIATE) - 5;
+        let mut credit =
+            Credit { consumed: near_the_end, renewed: near_the_end, ..Credit::default() };
+        credit.consumed += 10;
+        credit.renew(CREDIT_IMMEDIATE | 3);
+        assert_eq!(credit.renewed, near_the_end + 9, "it counts past 31 bits");
     }
 
     #[test]
