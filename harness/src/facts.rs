@@ -195,3 +195,5 @@ fn standard_text(kind: &str) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod traps;
