@@ -22,9 +22,10 @@ NODE_B = "192.168.100.2"
 def main(arguments: list[str]) -> int:
     """0: measured, nobody behind; 1: a case is behind; 2: wrong usage; 3: something was not measured."""
     options = parser().parse_args(arguments)
-    chosen = choose(all_series(NODE_B), options.cases)
+    patterns = options.cases or ["*"]
+    chosen = choose(all_series(NODE_B), patterns)
     if not chosen:
-        print(f"bench-peers: no case matches {options.cases}: --list names them", file=sys.stderr)
+        print(f"bench-peers: no case matches {' or '.join(patterns)}: --list names them", file=sys.stderr)
         return 2
     if options.list:
         print("\n".join(listing(chosen)))
@@ -42,7 +43,8 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     top = argparse.ArgumentParser(
         prog="ci/bench-peers", description="fabbench beside perftest, qperf, iperf3 and sockperf, in the Soft-RoCE lab.")
-    top.add_argument("--cases", metavar="GLOB", default="*", help="only these, e.g. 'perftest/write_bw/*' (--list names them)")
+    top.add_argument("--cases", metavar="GLOB", action="append",
+                     help="only these, e.g. 'perftest/write_bw/*' (--list names them); may be given again")
     top.add_argument("--rounds", type=positive, default=12, metavar="N", help="most rounds a series (default 12)")
     top.add_argument("--minutes", type=float, default=5.0, metavar="M", help="most minutes a series (default 5)")
     top.add_argument("--json", type=Path, metavar="FILE", help="write the results as a list")
@@ -60,11 +62,14 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def choose(series: list[Series], pattern: str) -> list[Series]:
-    """Series of which a case matches, with the matching cases only."""
+def choose(series: list[Series], patterns: list[str]) -> list[Series]:
+    """Series of which a case matches any pattern, with the matching cases only."""
+    def wanted(case: str) -> bool:
+        return any(fnmatch.fnmatchcase(case, pattern) for pattern in patterns)
+
     found = []
     for one in series:
-        kept = tuple(m for case, m in zip(one.cases(), one.metrics) if fnmatch.fnmatchcase(case, pattern))
+        kept = tuple(m for case, m in zip(one.cases(), one.metrics) if wanted(case))
         if kept:
             found.append(Series(one.name, one.ours, one.peer, kept, one.needs))
     return found

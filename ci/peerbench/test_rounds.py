@@ -123,9 +123,11 @@ class CommandLine(unittest.TestCase):
         self.assertIn("    fabbench bw node-a node-b --op write", out)
 
     def test_a_pattern_keeps_single_metrics(self):
-        chosen = cli.choose(list(SERIES.values()), "*/send_lat/*/p99")
+        chosen = cli.choose(list(SERIES.values()), ["*/send_lat/*/p99"])
         self.assertEqual([(s.name, s.metrics) for s in chosen], [("send_lat/8B", (P99,))])
-        self.assertEqual(cli.choose(list(SERIES.values()), "*send_lat*")[0].metrics, (P50, P99))
+        self.assertEqual(cli.choose(list(SERIES.values()), ["*send_lat*"])[0].metrics, (P50, P99))
+        both = cli.choose(list(SERIES.values()), ["iperf3/*", "perftest/write_bw/1MiB/*"])
+        self.assertEqual([s.name for s in both], ["write_bw/1MiB", "tcp_stream/64KiB"])
 
     def test_wrong_usage_is_refused(self):
         for arguments in (("--cases", "nothing"), ("--rounds", "0"), ("--nonsense",)):
