@@ -3,11 +3,13 @@
 //! Messages are only a count of bytes: nothing marks where one ends. A message is finished when the
 //! kernel has taken its last byte, and has arrived when its last byte was read here.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::ErrorKind;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::transport::{Bytes, Failure, FailureKind, Result, Stream};
 
@@ -23,6 +25,9 @@ const READS: usize = 4;
 /// Longest time to wait in the kernel.
 const LONGEST_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
+/// The same for a call that waits for bytes.
+const LONGEST_RECEIVE: Duration = Duration::from_millis(10);
+
 /// What to do while nothing can be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Polling {
@@ -30,20 +35,23 @@ pub enum Polling {
     Busy(u32),
     /// Wait in the kernel: the other side, or the kernel itself, may need this CPU.
     Events,
+    /// Likewise, where one side speaks at a time: nothing can have come before it was waited for, so
+    /// a round is one call to send and one that waits for the answer and takes it.
+    Turns,
 }
 
 impl Polling {
     /// For ping-pong on a host with so many usable CPUs: with few of them whoever spins keeps the
     /// kernel's own network work, or the other end, from running.
     pub fn for_cpus(cpus: usize) -> Self {
-        if cpus >= 4 { Polling::Busy(10_000) } else { Polling::Events }
+        if cpus >= 4 { Polling::Busy(10_000) } else { Polling::Turns }
     }
 
     /// The word used in reports.
     pub fn word(self) -> &'static str {
         match self {
             Polling::Busy(_) => "busy",
-            Polling::Events => "events",
+            Polling::Events | Polling::Turns => "events",
         }
     }
 }
@@ -54,6 +62,8 @@ struct Lane {
     socket: TcpStream,
     /// Bytes of started messages that the kernel has not taken yet.
     pending: u64,
+    /// The kernel took no more a moment ago: asking again at once would be a call for nothing.
+    full: bool,
     started: u64,
     reported: u64,
     received: u64,
@@ -81,12 +91,23 @@ impl TcpLanes {
         let size = size.max(1);
         for socket in &sockets {
             let refused = |operation| move |error| io_failure(operation, &name(socket), &error);
-            socket.set_nonblocking(true).map_err(refused("set non-blocking"))?;
+            // Calls are non-blocking one by one; the one that waits must end.
+            socket.set_nonblocking(false).map_err(refused("set blocking"))?;
+            socket
+                .set_read_timeout(Some(LONGEST_RECEIVE))
+                .map_err(refused("limit the time of receiving"))?;
             socket.set_nodelay(true).map_err(refused("set TCP_NODELAY"))?;
         }
         let lanes = sockets
             .into_iter()
-            .map(|socket| Lane { socket, pending: 0, started: 0, reported: 0, received: 0 })
+            .map(|socket| Lane {
+                socket,
+                pending: 0,
+                full: false,
+                started: 0,
+                reported: 0,
+                received: 0,
+            })
             .collect();
         let piece = usize::try_from(size).unwrap_or(PIECE).min(PIECE);
         let payload = vec![0x5a; PIECE / piece * piece];
@@ -138,6 +159,18 @@ impl TcpLanes {
         }
     }
 
+    /// Waits for the answer and takes what there is of it.
+    fn await_answer(&mut self) -> Result<()> {
+        let Lane { socket, received, .. } = &mut self.lanes[0];
+        *received += take(socket, &mut self.sink, RecvFlags::empty(), &self.object)? as u64;
+        Ok(())
+    }
+
+    /// Whether all that may happen is that bytes come on the only socket.
+    fn listens(&self) -> bool {
+        self.polling == Polling::Turns && self.lanes.len() == 1 && self.lanes[0].pending == 0
+    }
+
     fn spins(&self, empty: u32) -> bool {
         matches!(self.polling, Polling::Busy(looks) if empty < looks)
     }
@@ -154,20 +187,23 @@ impl Stream for TcpLanes {
 
     fn start(&mut self, lane: usize, n: u32) -> Result<u32> {
         if self.lanes[lane].pending > 0 && !self.push(lane)? {
+            self.lanes[lane].full = true;
             return Ok(0);
         }
         // More would only lengthen the way to the end of a repeat.
         let n = n.min((MOST_PENDING / self.size).clamp(1, u64::from(u32::MAX)) as u32);
         self.lanes[lane].pending = u64::from(n) * self.size;
         self.lanes[lane].started += u64::from(n);
-        self.push(lane)?;
+        self.lanes[lane].full = !self.push(lane)?;
         Ok(n)
     }
 
     fn finished(&mut self, per_lane: &mut [u64]) -> Result<u32> {
         let mut sum = 0;
         for (index, count) in per_lane.iter_mut().enumerate().take(self.lanes.len()) {
-            self.push(index)?;
+            if !std::mem::take(&mut self.lanes[index].full) {
+                self.push(index)?;
+            }
             let size = self.size;
             let lane = &mut self.lanes[index];
             let new = lane.started - lane.pending.div_ceil(size) - lane.reported;
@@ -179,10 +215,13 @@ impl Stream for TcpLanes {
     }
 
     fn arrived(&mut self) -> Result<u64> {
+        if self.listens() {
+            return Ok(self.lanes[0].received / self.size);
+        }
         let mut messages = 0;
         for lane in &mut self.lanes {
             for _ in 0..READS {
-                let n = get(&mut lane.socket, &mut self.sink, &self.object)?;
+                let n = get(&lane.socket, &mut self.sink, &self.object)?;
                 lane.received += n as u64;
                 if n < self.sink.len() {
                     break;
@@ -201,6 +240,9 @@ impl Stream for TcpLanes {
         if self.spins(empty) {
             return Ok(false);
         }
+        if self.listens() {
+            return self.await_answer().map(|()| true);
+        }
         self.wait(|lane| lane.pending > 0)
     }
 }
@@ -211,11 +253,11 @@ impl Bytes for TcpLanes {
     }
 
     fn write(&mut self, lane: usize, from: &[u8]) -> Result<usize> {
-        put(&mut self.lanes[lane].socket, from, &self.object)
+        put(&self.lanes[lane].socket, from, &self.object)
     }
 
     fn read(&mut self, lane: usize, into: &mut [u8]) -> Result<usize> {
-        get(&mut self.lanes[lane].socket, into, &self.object)
+        get(&self.lanes[lane].socket, into, &self.object)
     }
 
     fn idle(&mut self, empty: u32, writing: bool) -> Result<bool> {
@@ -246,8 +288,8 @@ impl Bytes for TcpLanes {
 }
 
 /// Writes without waiting; 0 when the socket is full.
-fn put(socket: &mut TcpStream, from: &[u8], object: &str) -> Result<usize> {
-    match socket.write(from) {
+fn put(socket: &TcpStream, from: &[u8], object: &str) -> Result<usize> {
+    match send(socket, from, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map_err(Into::into) {
         Ok(n) => Ok(n),
         Err(error) if waits(&error) => Ok(0),
         Err(error) => Err(io_failure("TCP send", object, &error)),
@@ -255,9 +297,15 @@ fn put(socket: &mut TcpStream, from: &[u8], object: &str) -> Result<usize> {
 }
 
 /// Reads without waiting; 0 when nothing is there.
-fn get(socket: &mut TcpStream, into: &mut [u8], object: &str) -> Result<usize> {
-    match socket.read(into) {
-        Ok(0) if !into.is_empty() => {
+fn get(socket: &TcpStream, into: &mut [u8], object: &str) -> Result<usize> {
+    take(socket, into, RecvFlags::DONTWAIT, object)
+}
+
+/// Reads; 0 when nothing came.
+fn take(socket: &TcpStream, into: &mut [u8], flags: RecvFlags, object: &str) -> Result<usize> {
+    let wants = !into.is_empty();
+    match recv(socket, into, flags).map(|(_, n)| n).map_err(Into::into) {
+        Ok(0) if wants => {
             let cause = "the peer has closed the connection: look for its error";
             Err(Failure::new(FailureKind::PeerLost, "TCP receive", object, cause))
         }
@@ -322,7 +370,6 @@ mod tests {
     use crate::engine::{End, ping_pong, stream};
     use crate::measure::clock::Clock;
     use std::net::TcpListener;
-    use std::time::Duration;
 
     const MS: u64 = 1_000_000;
 
@@ -390,10 +437,12 @@ mod tests {
 
     #[test]
     fn request_and_response_take_the_whole_round_trip() {
-        for polling in [Polling::Events, Polling::Busy(1_000)] {
+        let kinds = [Polling::Events, Polling::Busy(1_000), Polling::Turns];
+        // The larger ones fill the socket, so that sending has to wait as well.
+        for (polling, size) in kinds.into_iter().flat_map(|p| [(p, 8), (p, 5_000_001)]) {
             let (left, right) = connected(1);
-            let mut left = TcpLanes::new(left, 8, polling).unwrap();
-            let mut right = TcpLanes::new(right, 8, polling).unwrap();
+            let mut left = TcpLanes::new(left, size, polling).unwrap();
+            let mut right = TcpLanes::new(right, size, polling).unwrap();
             let timing = ping_pong::Timing {
                 lost_after_ns: None,
                 warmup_ns: MS,
