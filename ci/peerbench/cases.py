@@ -77,13 +77,15 @@ def all_series(address: str) -> list[Series]:
 
 
 OURS_OF = {"atomic": "fetch_add"}
+FETCHES = ("read", "atomic")
+"""node-a asks, as perftest's client does, so the payload comes from node-b."""
 
 
 def verbs(command: str, op: str) -> tuple[str, ...]:
     """Our command over RC on rail 0."""
     words = (command, "node-a", "node-b", "--op", OURS_OF.get(op, op), "--device", "rxe0",
              "--mtu", str(MTU), "--gid-index", str(GID_INDEX), "--repeats", "1")
-    return words + (("--direction", "b-a") if op == "read" else ())
+    return words + (("--direction", "b-a") if op in FETCHES else ())
 
 
 def window() -> tuple[str, ...]:

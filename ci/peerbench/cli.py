@@ -100,6 +100,8 @@ def bench(series: list[Series], options: argparse.Namespace) -> int:
         versions = guests.versions()
         for one in series:
             measure(guests, one, versions, options, judged, left_out)
+    except KeyboardInterrupt:
+        left_out.append("the rest: interrupted")
     finally:
         guests.finish()
     return tell(judged, left_out, versions, options.json)
