@@ -43,6 +43,8 @@ pub enum Command {
     Topo(TopoArgs),
     /// What a link, its headers, MTU and PCIe allow: the sum, term by term
     Ceiling(CeilingArgs),
+    /// The fabbench command that measures what a command of perftest does, and what differs
+    ExplainPerftest(ExplainPerftestArgs),
     /// Print a saved report, or judge it again
     Report(ReportArgs),
     /// Reports from before against reports from after: what got worse, what changed beside it
@@ -452,6 +454,15 @@ pub struct CeilingArgs {
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `fabbench explain-perftest`
+#[derive(Debug, Args)]
+pub struct ExplainPerftestArgs {
+    /// As typed for perftest: ib_write_bw -d mlx5_0 -x 3 -q 4 host-b
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "PERFTEST COMMAND")]
+    pub command: Vec<String>,
 }
 
 /// `fabbench compare`

@@ -7,6 +7,7 @@ pub mod ceiling;
 pub mod check;
 pub mod compare;
 pub mod devices;
+pub mod explain_perftest;
 pub mod files;
 pub mod lat;
 pub mod nagios;
@@ -75,6 +76,7 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Advise(args) => advise::run(args),
         Command::Topo(args) => topo::run(args),
         Command::Ceiling(args) => ceiling::run(args),
+        Command::ExplainPerftest(args) => explain_perftest::run(args),
         Command::Report(args) => report::run(args),
         Command::Softroce(args) => softroce::run(&args.action),
         Command::Agent(args) => agent::run(args, std::sync::Arc::new(crate::agent::case::Cases)),

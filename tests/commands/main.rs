@@ -7,6 +7,7 @@ mod check;
 mod cli;
 mod compare;
 mod devices;
+mod explain_perftest;
 mod knobs;
 mod lat;
 mod output;
