@@ -1,6 +1,7 @@
 //! What was typed. No meaning yet: commands and the plan give it one.
 
 pub mod advise;
+pub mod allreduce;
 pub mod case;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use advise::AdviseArgs;
+use allreduce::AllreduceArgs;
 pub use case::CaseArgs;
 use fabbench_harness::plan::Op;
 
@@ -35,6 +37,8 @@ pub enum Command {
     Rate(Box<CaseArgs>),
     /// Host and configuration checks alone, each with its remedy; nothing is measured
     Check(Box<CheckArgs>),
+    /// Collectives between ranks on N hosts: time, algbw, busbw, wrong elements
+    Allreduce(Box<AllreduceArgs>),
     /// What can be tested: devices, ports, rates, GIDs
     Devices(DevicesArgs),
     /// Is this job bound by the network, now and at the target; does RDMA pay

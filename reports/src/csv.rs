@@ -11,7 +11,7 @@ use crate::model::{Latency, Measurement, Rate, Report};
 use crate::words::judged;
 
 /// The columns, in order. Columns may be added at the end; none changes its meaning.
-pub const COLUMNS: [&str; 52] = [
+pub const COLUMNS: [&str; 60] = [
     "started",
     "suite",
     "profile",
@@ -64,13 +64,21 @@ pub const COLUMNS: [&str; 52] = [
     "traffic_class",
     "memory",
     "working_set_bytes",
+    "algorithm",
+    "ranks",
+    "in_place",
+    "time_avg_ns",
+    "time_max_ns",
+    "algbw_bps",
+    "busbw_bps",
+    "elements_wrong",
 ];
 
 /// The report's measurements as CSV (RFC 4180, UTF-8) with a line of column names.
 pub fn report(report: &Report) -> String {
     let mut writer = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     // Writing into memory fails only on rows of unequal length, and these are arrays.
-    let mut row = |cells: [String; 52]| writer.write_record(&cells).is_ok();
+    let mut row = |cells: [String; COLUMNS.len()]| writer.write_record(&cells).is_ok();
     row(COLUMNS.map(str::to_owned));
     for m in &report.measurements {
         row(cells(report, m));
@@ -79,9 +87,10 @@ pub fn report(report: &Report) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn cells(report: &Report, m: &Measurement) -> [String; 52] {
+fn cells(report: &Report, m: &Measurement) -> [String; COLUMNS.len()] {
     let rate = |of: Option<Rate>, part: fn(Rate) -> f64| of.map(part).map_or(String::new(), number);
     let time = |part: fn(Latency) -> f64| m.latency_ns.map(part).map_or(String::new(), number);
+    let collective = m.collective.as_ref();
     let (bps, messages, latency) = (m.goodput_bps, m.messages_per_s, m.latency_ns);
     [
         text(&report.started),
@@ -136,6 +145,14 @@ fn cells(report: &Report, m: &Measurement) -> [String; 52] {
         m.path.traffic_class.to_string(),
         text(&m.memory.kind),
         m.memory.working_set_bytes.to_string(),
+        text(&m.algorithm),
+        collective.map_or(String::new(), |_| m.ranks.len().to_string()),
+        collective.map_or(String::new(), |c| c.in_place.to_string()),
+        collective.map_or(String::new(), |c| number(c.time_ns.avg)),
+        collective.map_or(String::new(), |c| number(c.time_ns.max)),
+        m.algbw_bps.map_or(String::new(), number),
+        m.busbw_bps.map_or(String::new(), number),
+        m.elements_wrong.map_or(String::new(), |wrong| wrong.to_string()),
     ]
 }
 

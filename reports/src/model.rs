@@ -447,6 +447,25 @@ pub struct Measurement {
     /// What was wrong with the data, in words; empty when nothing was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub data_errors: String,
+    /// Collectives: `ring`, `rhd`, `tree`, `direct`, `rail`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub algorithm: String,
+    /// Collectives: host of each rank.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<String>,
+    /// Collectives: elements of the results that were wrong; none where nothing was compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elements_wrong: Option<u64>,
+    /// Collectives: size over the mean time, bit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algbw_bps: Option<f64>,
+    /// Collectives: `algbw_bps` times the operation's factor as in nccl-tests: what each rank's
+    /// link carries at least, bit/s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busbw_bps: Option<f64>,
+    /// Collectives: the rest of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collective: Option<Collective>,
     /// Counter deltas by `host/dev:port/name`; only those that changed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, i64>,
@@ -471,6 +490,61 @@ pub struct Measurement {
     /// Why.
     #[serde(default)]
     pub reason: String,
+}
+
+/// What only collectives have.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Collective {
+    /// `f32`, `f64`, `bf16`, `f16`, `i32`.
+    pub data_type: String,
+    /// `sum`, `max`; `none` where the operation reduces nothing.
+    pub reduction: String,
+    /// False when nothing was reduced on purpose, to see what the wire alone does.
+    pub reduced: bool,
+    /// The output lay on top of the input.
+    pub in_place: bool,
+    /// Timed runs.
+    pub iterations: u32,
+    /// Time of one run.
+    pub time_ns: RankTime,
+    /// Messages that each rank sent in one run.
+    pub messages_sent: Vec<u64>,
+    /// Payload that each rank sent in one run, bytes.
+    pub bytes_sent: Vec<u64>,
+    /// Part of the ranks' time that they spent reducing; none where nothing is reduced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduce_share: Option<f64>,
+    /// For whom ranks waited longest, longest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<RankWait>,
+}
+
+/// Time of one run of a collective: the mean of each rank's runs, over the ranks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RankTime {
+    /// Of the quickest rank.
+    pub min: f64,
+    /// Mean over the ranks.
+    pub avg: f64,
+    /// Of the slowest rank.
+    pub max: f64,
+    /// 99th percentile of single runs, of the rank where it is highest; none where no run was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+}
+
+/// Time in which nothing moved at a rank and a message of another one was due.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct RankWait {
+    /// Who waited.
+    pub rank: u32,
+    /// For whom.
+    pub waits_for: u32,
+    /// In each run, ns.
+    pub ns: f64,
 }
 
 /// How a case was measured.

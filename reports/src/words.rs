@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Check, Host, Measurement, Report, Status};
+use crate::model::{Check, Collective, Host, Measurement, Report, Status};
 use crate::units::{BitRate, MessageRate, Size, Time};
 
 pub(crate) fn host_names(report: &Report) -> Vec<&str> {
@@ -97,6 +97,9 @@ pub(crate) fn figures(m: &Measurement) -> Vec<String> {
     if let Some(rate) = m.messages_per_s.filter(|_| by_number) {
         figures.push(MessageRate(rate.median).to_string());
     }
+    if let Some(collective) = &m.collective {
+        figures.extend(of_collective(m, collective));
+    }
     if m.test == "integrity" {
         figures.push(format!("{} checked, {} B wrong", Size(m.bytes_verified), m.bytes_wrong));
     }
@@ -104,6 +107,26 @@ pub(crate) fn figures(m: &Measurement) -> Vec<String> {
     if figures.is_empty() {
         figures.push("no result".to_owned());
     }
+    figures
+}
+
+/// `ring f32 sum in place among 4 ranks`, time, rates and wrong elements.
+fn of_collective(m: &Measurement, collective: &Collective) -> Vec<String> {
+    let Collective { data_type, reduction, time_ns, .. } = collective;
+    let place = if collective.in_place { "in place" } else { "out of place" };
+    let ranks = count(m.ranks.len(), "rank");
+    let mut figures = vec![
+        format!("{} {data_type} {reduction} {place} among {ranks}", m.algorithm),
+        format!("time {} (slowest rank {})", Time(time_ns.avg), Time(time_ns.max)),
+    ];
+    let rates = [("algbw", m.algbw_bps), ("busbw", m.busbw_bps)];
+    figures.extend(
+        rates.iter().filter_map(|(name, bps)| Some(format!("{name} {}", BitRate((*bps)?)))),
+    );
+    figures.push(match m.elements_wrong {
+        Some(wrong) => format!("{wrong} wrong"),
+        None => "not verified".to_owned(),
+    });
     figures
 }
 

@@ -85,6 +85,21 @@ fn reads_as_text(what: &str, page: &str) {
 }
 
 #[test]
+fn words_of_a_collective_act_nowhere() {
+    for what in HOSTILE {
+        let mut report = builder::collective();
+        for m in &mut report.measurements {
+            m.algorithm = (*what).to_owned();
+            m.ranks = vec![(*what).to_owned(); 3];
+            m.data_errors = (*what).to_owned();
+        }
+        reads_as_text(what, &text::report(&report, &text::Options::default()));
+        reads_as_text(what, &html::report(&report));
+        reads_as_text(what, &markdown::report(&report));
+    }
+}
+
+#[test]
 fn xml_stays_well_formed_and_of_the_known_elements() {
     let plain = junit::report(&builder::failing());
     let shape = |xml: &str| {

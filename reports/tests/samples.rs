@@ -11,11 +11,12 @@ use fabbench_reports::{csv, html, json, junit, markdown, model, prometheus};
 
 const WIDTHS: [usize; 3] = [60, 80, 120];
 
-fn samples() -> [(&'static str, Report); 4] {
+fn samples() -> [(&'static str, Report); 5] {
     [
         ("soft-roce-pair", builder::soft_roce_pair()),
         ("tcp-only", builder::tcp_only()),
         ("failing", builder::failing()),
+        ("collective", builder::collective()),
         ("hardware-unjudged", builder::hardware_unjudged()),
     ]
 }

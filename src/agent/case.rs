@@ -14,7 +14,9 @@ use crate::engine::stream::{Flow, POST_LIST};
 use crate::engine::{End, Ran, stall_limit, verify};
 use crate::measure::clock::Clock;
 use crate::session::peer::{Dialer, Listener, PeerLink};
-use crate::session::protocol::{IntegrityResult, Prepare, Role, SideResult, ToCoordinator};
+use crate::session::protocol::{
+    IntegrityResult, Prepare, RankPart, Role, SideResult, ToCoordinator,
+};
 use crate::transport::{Failure, FailureKind, Operation, Result, Stream};
 use fabbench_harness::plan::{Op, Test, Transport};
 
@@ -71,6 +73,10 @@ impl CaseRunner for Cases {
             Ok(()) => ToCoordinator::Done { case, side },
             Err(failure) => ToCoordinator::Failed { case, stage, failure, side },
         });
+    }
+
+    fn run_rank(&self, part: RankPart, context: &CaseContext) {
+        super::ranks::run(&part, context);
     }
 }
 

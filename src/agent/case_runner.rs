@@ -1,12 +1,13 @@
 //! What the agent asks of whoever runs cases, and what it gives them.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::engine::StageCell;
 use crate::session::outlet::Outlet;
-use crate::session::protocol::{CaseId, Prepare, ToCoordinator};
+use crate::session::protocol::{CaseId, Prepare, RankPart, ToCoordinator};
 use crate::transport::{Failure, FailureKind};
 
 /// How long a waiting case may overlook that it was told to stop.
@@ -18,6 +19,9 @@ pub trait CaseRunner: Send + Sync + 'static {
     /// with `Done` or `Failed` ([`CaseContext::emit`]). Returns soon after
     /// [`CaseContext::abort`] is set. A panic, or no conclusion, becomes a `Failed`.
     fn run(&self, prepare: Prepare, context: &CaseContext);
+
+    /// Likewise one rank of a collective.
+    fn run_rank(&self, part: RankPart, context: &CaseContext);
 }
 
 /// A case's way to the coordinator and back.
@@ -74,6 +78,31 @@ impl CaseContext {
         &self.gate.stage
     }
 
+    /// Waits until the coordinator tells where all ranks of a collective listen.
+    ///
+    /// # Errors
+    /// Stopped, when [`CaseContext::abort`] was set; stalled, after `patience`.
+    pub fn wait_for_ranks(&self, patience: Duration) -> Result<Vec<Vec<SocketAddr>>, Failure> {
+        let deadline = Instant::now() + patience;
+        let failure = |kind, cause: &str| {
+            Err(Failure::new(kind, "connect", format!("case {}", self.case), cause))
+        };
+        loop {
+            let told = self.gate.ranks.lock().unwrap_or_else(PoisonError::into_inner).take();
+            match told {
+                Some(ranks) => return Ok(ranks),
+                None if self.gate.abort.load(Ordering::Relaxed) => {
+                    return failure(FailureKind::Stopped, "stopped on request before it began");
+                }
+                None if Instant::now() >= deadline => {
+                    let cause = "not all ranks listened in time: look at the other hosts";
+                    return failure(FailureKind::Stalled, cause);
+                }
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
+    }
+
     /// True once `Done` or `Failed` was sent.
     pub fn is_concluded(&self) -> bool {
         self.concluded.load(Ordering::Relaxed)
@@ -86,6 +115,8 @@ pub(crate) struct Gate {
     /// `Go`s that nobody has used yet.
     open: Mutex<u32>,
     changed: Condvar,
+    /// Where all ranks of a collective listen, until that is asked for.
+    pub(crate) ranks: Mutex<Option<Vec<Vec<SocketAddr>>>>,
     pub(crate) abort: Arc<AtomicBool>,
     pub(crate) stage: StageCell,
 }

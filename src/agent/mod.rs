@@ -7,11 +7,13 @@
 pub mod case;
 pub mod case_runner;
 pub mod listen;
+mod ranks;
 pub mod stdio;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,7 +22,7 @@ pub use case_runner::{CaseContext, CaseRunner};
 
 use crate::session::frame::{FrameError, FrameReader, FrameWriter, PREAMBLE};
 use crate::session::outlet::{Outlet, beat};
-use crate::session::protocol::{CaseId, PROTOCOL, Prepare, SideResult, ToAgent, ToCoordinator};
+use crate::session::protocol::{CaseId, PROTOCOL, SideResult, ToAgent, ToCoordinator};
 use crate::session::{SILENCE, hello};
 use crate::transport::{Failure, FailureKind};
 
@@ -131,7 +133,15 @@ fn listen_to(reader: &mut FrameReader, cases: &mut Cases, silence: Duration) -> 
             ToAgent::Heartbeat => {}
             ToAgent::Bye => return Ended::Bye,
             ToAgent::Facts => cases.tell_facts(),
-            ToAgent::Prepare(prepare) => cases.start(*prepare),
+            ToAgent::Prepare(prepare) => {
+                let case = prepare.case;
+                cases.start(case, move |runner, context| runner.run(*prepare, context));
+            }
+            ToAgent::Rank(part) => {
+                let case = part.case;
+                cases.start(case, move |runner, context| runner.run_rank(*part, context));
+            }
+            ToAgent::Ranks { case, addresses } => cases.introduce(case, addresses),
             ToAgent::Go(ids) => cases.go(&ids),
             ToAgent::Look => cases.look(),
             ToAgent::Stop(id) => cases.stop(id),
@@ -175,9 +185,12 @@ impl Cases {
         }));
     }
 
-    fn start(&mut self, prepare: Prepare) {
+    fn start(
+        &mut self,
+        case: CaseId,
+        run: impl FnOnce(&dyn CaseRunner, &CaseContext) + Send + 'static,
+    ) {
         self.running.retain(|_, case| !case.thread.is_finished());
-        let case = prepare.case;
         let gate = Arc::new(Gate::default());
         let context = CaseContext::new(case, self.outlet.clone(), gate.clone());
         if self.running.contains_key(&case) {
@@ -186,7 +199,7 @@ impl Cases {
         }
         let runner = self.runner.clone();
         let thread = std::thread::spawn(move || {
-            let run = AssertUnwindSafe(|| runner.run(prepare, &context));
+            let run = AssertUnwindSafe(|| run(&*runner, &context));
             if catch_unwind(run).is_err() {
                 conclude(&context, "the agent panicked; its messages say more (-v)");
             } else if !context.is_concluded() {
@@ -194,6 +207,13 @@ impl Cases {
             }
         });
         self.running.insert(case, RunningCase { gate, thread });
+    }
+
+    fn introduce(&self, case: CaseId, addresses: Vec<Vec<SocketAddr>>) {
+        if let Some(case) = self.running.get(&case) {
+            let mut ranks = case.gate.ranks.lock().unwrap_or_else(PoisonError::into_inner);
+            *ranks = Some(addresses);
+        }
     }
 
     fn go(&self, ids: &[CaseId]) {

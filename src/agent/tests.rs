@@ -12,7 +12,9 @@ use fabbench_harness::plan::{Knobs, Op, Test, Transport};
 use super::{CaseContext, CaseRunner, Ended, serve};
 use crate::session::frame::{CONTROL_LIMIT, FrameReader, FrameWriter, PREAMBLE};
 use crate::session::hello;
-use crate::session::protocol::{Hello, Prepare, Role, SideResult, ToAgent, ToCoordinator};
+use crate::session::protocol::{
+    Hello, Prepare, RankPart, Role, SideResult, ToAgent, ToCoordinator,
+};
 use crate::transport::FailureKind;
 
 /// Waits for its start and is done; what else it does, its name says.
@@ -44,6 +46,14 @@ impl CaseRunner for Named {
                 side: Box::<SideResult>::default(),
             }),
         }
+    }
+
+    fn run_rank(&self, part: RankPart, context: &CaseContext) {
+        let case = part.case;
+        let ranks = context.wait_for_ranks(Duration::from_secs(10)).unwrap();
+        let addresses = ranks.concat();
+        context.emit(&ToCoordinator::Listening { case, addresses });
+        context.emit(&ToCoordinator::Done { case, side: Box::default() });
     }
 }
 

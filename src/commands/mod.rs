@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod agent;
+pub mod allreduce;
 pub mod bw;
 pub mod ceiling;
 pub mod check;
@@ -71,6 +72,7 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Bw(args) => bw::run(args),
         Command::Rate(args) => rate::run(args),
         Command::Check(args) => check::run(args),
+        Command::Allreduce(args) => allreduce::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Devices(args) => devices::run(args),
         Command::Advise(args) => advise::run(args),

@@ -117,11 +117,27 @@ impl Listener {
         patience: Duration,
         abort: &AtomicBool,
     ) -> Result<Vec<TcpStream>> {
+        let all: Vec<u32> = (0..lanes).collect();
+        self.accept_lanes(&all, patience, abort)
+    }
+
+    /// Waits up to `patience` for the data sockets with these numbers, in this order; TCP_NODELAY
+    /// is set on them.
+    ///
+    /// # Errors
+    /// Stopped, or stalled when one of them did not come.
+    pub fn accept_lanes(
+        &mut self,
+        lanes: &[u32],
+        patience: Duration,
+        abort: &AtomicBool,
+    ) -> Result<Vec<TcpStream>> {
         let deadline = Instant::now() + patience;
-        (0..lanes)
-            .map(|lane| {
+        lanes
+            .iter()
+            .map(|&lane| {
                 self.take(Purpose::Data(lane), deadline, abort).map_err(|kind| {
-                    let missing = format!("data socket {lane} of {lanes} did not come");
+                    let missing = format!("data socket {lane} did not come");
                     self.nobody(kind, &missing, patience)
                 })
             })
@@ -309,6 +325,43 @@ impl Dialer {
         socket.connect_timeout(&self.address.into(), DIAL)?;
         Ok(socket.into())
     }
+}
+
+/// A data socket with the number `lane` to who listens on one of the addresses of `way` and knows
+/// `token`; they are tried in order, 2 s each, first from the local addresses of `way`.
+///
+/// # Errors
+/// Stopped; or [`FailureKind::PeerLost`] with what each address said.
+pub fn dial_data(
+    way: (&[SocketAddr], &[IpAddr]),
+    token: &str,
+    lane: u32,
+    patience: Duration,
+    abort: &AtomicBool,
+) -> Result<TcpStream> {
+    let token = case_token(token)?;
+    let deadline = Instant::now() + patience;
+    let mut refusals = Vec::new();
+    for (address, local) in ways(way.0, way.1) {
+        if abort.load(Ordering::Relaxed) {
+            let cause = "stopped on request before it began";
+            return Err(Failure::new(FailureKind::Stopped, "connect", "data socket", cause));
+        }
+        if Instant::now() >= deadline {
+            break;
+        }
+        match (Dialer { token: token.clone(), address, local }).dial(Purpose::Data(lane), deadline)
+        {
+            Ok(stream) => return Ok(stream),
+            Err(why) => refusals.push(why),
+        }
+    }
+    let cause = format!(
+        "it cannot be reached: {}: is there a firewall? Give its address on the network between \
+         the two with addr=ADDRESS",
+        if refusals.is_empty() { "it gave no address".to_owned() } else { refusals.join("; ") }
+    );
+    Err(Failure::new(FailureKind::PeerLost, "connect", "data socket", cause))
 }
 
 /// Ways to try: every address from every local address of its family, then without a choice.

@@ -10,6 +10,7 @@ use fabbench_harness::plan::{Knobs, Op, Test, Transport, Tuning};
 use fabbench_harness::snapshot::{GidKind, HostFacts};
 use serde::{Deserialize, Serialize};
 
+use crate::engine::collective::{Row, Sweep};
 use crate::transport::Failure;
 
 /// Version of this protocol; both ends must have the same.
@@ -27,7 +28,16 @@ pub enum ToAgent {
     Facts,
     /// Builds one end of a case; answered by `Listening` (responder) or `Ready` (initiator).
     Prepare(Box<Prepare>),
-    /// To initiators: start these cases now, together.
+    /// Prepares one rank of a collective; answered by `Listening`.
+    Rank(Box<RankPart>),
+    /// Where all ranks of the collective listen; answered by `Ready` once this one is connected.
+    Ranks {
+        /// Case of the rank that is told.
+        case: CaseId,
+        /// By rank, best first.
+        addresses: Vec<Vec<SocketAddr>>,
+    },
+    /// To initiators and ranks: start these cases now, together.
     Go(Vec<CaseId>),
     /// Asks how far all cases are: one [`ToCoordinator::Tick`] each.
     Look,
@@ -73,6 +83,13 @@ pub enum ToCoordinator {
         case: CaseId,
         /// Repeats done.
         done: u32,
+    },
+    /// A rank has measured one size.
+    Row {
+        /// Case.
+        case: CaseId,
+        /// What it measured.
+        row: Box<Row>,
     },
     /// The case ended well on this side.
     Done {
@@ -157,6 +174,24 @@ pub struct Prepare {
     /// Initiator: local addresses to bind to, best first; empty for any.
     pub bind: Vec<IpAddr>,
     /// 32 random bytes in hexadecimal; a peer must prove that it knows them.
+    pub token: String,
+}
+
+/// One rank of a collective.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RankPart {
+    /// Case: one for each rank.
+    pub case: CaseId,
+    /// Rank and host, for messages.
+    pub name: String,
+    /// What it does.
+    pub sweep: Sweep,
+    /// Addresses to listen on, best first.
+    pub addresses: Vec<SocketAddr>,
+    /// Local addresses to bind to, best first; empty for any.
+    pub bind: Vec<IpAddr>,
+    /// 32 random bytes in hexadecimal, the same for all ranks; a peer must prove that it knows
+    /// them.
     pub token: String,
 }
 

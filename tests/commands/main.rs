@@ -1,6 +1,7 @@
 //! The whole program as people run it, a module for each command; needs no RDMA device and no lab.
 
 mod agent;
+mod allreduce;
 mod bw;
 mod ceiling;
 mod check;

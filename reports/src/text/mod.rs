@@ -1,6 +1,7 @@
 //! The report as people read it on a terminal: evidence first, the verdict last.
 
 mod advice;
+mod collective;
 mod comparison;
 mod ending;
 mod histogram;
@@ -80,6 +81,7 @@ fn whole(report: &Report, options: &Options) -> String {
     results::together(&view, &mut page);
     results::message_rate(&view, &mut page);
     results::tcp(&view, &mut page);
+    collective::table(&view, &mut page);
     results::others(&view, &mut page);
     ending::counters(&view, &mut page);
     ending::not_measured(&view, &mut page);

@@ -172,7 +172,7 @@ pub(super) fn tcp(view: &View, page: &mut Page) {
 
 /// Tests without a table of their own.
 pub(super) fn others(view: &View, page: &mut Page) {
-    let known = ["integrity", "latency", "bandwidth", "message_rate"];
+    let known = ["integrity", "latency", "bandwidth", "message_rate", "collective"];
     let all = view.report.measurements.iter();
     let all: Vec<&Measurement> = all.filter(|m| !known.contains(&m.test.as_str())).collect();
     if all.is_empty() {

@@ -6,8 +6,9 @@ use fabbench_reports::comparison::{
     Became, COMPARISON_SCHEMA, Change, Comparison, Figure, Run, Unit,
 };
 use fabbench_reports::model::{
-    Check, Device, Diagnosis, Gid, Host, Latency, Measurement, Memory, Method, Named, NotMeasured,
-    Path, Port, Rail, Rate, Repeat, Report, SCHEMA, Status, Tool, Verdict,
+    Check, Collective, Device, Diagnosis, Gid, Host, Latency, Measurement, Memory, Method, Named,
+    NotMeasured, Path, Port, Rail, RankTime, RankWait, Rate, Repeat, Report, SCHEMA, Status, Tool,
+    Verdict,
 };
 
 const VERSION: &str = "0.1.0 (3f2a91c04d17)";
@@ -91,6 +92,64 @@ pub fn tcp_only() -> Report {
     report.not_measured = vec![missing("RDMA", &format!("{why}: {remedy}"), true)];
     report.verdict.reasons = vec![format!("local, local-2: {why}")];
     report.verdict.next = vec![remedy.into()];
+    report
+}
+
+/// `fabbench allreduce` on three machines, a flipped bit at the largest size.
+pub fn collective() -> Report {
+    let names = ["node-a", "node-b", "node-c"];
+    let hosts = names.map(host).to_vec();
+    let mut report = pair(hosts, Status::Fail, Status::Fail, Status::Unjudged);
+    report.command[1] = "allreduce".into();
+    report.suite = Named { name: "allreduce".into(), hash: String::new() };
+    let one = |size: u64, in_place: bool, avg: f64| {
+        let algbw = size as f64 * 8e9 / avg;
+        let place = if in_place { "in-place" } else { "out-of-place" };
+        Measurement {
+            id: format!("collective/tcp/all_reduce/ring/f32/sum/n3/{size}/{place}"),
+            test: "collective".into(),
+            transport: "tcp".into(),
+            op: "all_reduce".into(),
+            algorithm: "ring".into(),
+            ranks: names.map(str::to_owned).to_vec(),
+            initiator: "node-a/eth0".into(),
+            responder: "node-c/eth0".into(),
+            data_from: "node-a/eth0".into(),
+            data_to: "node-c/eth0".into(),
+            size_bytes: size,
+            bytes_verified: 3 * size,
+            elements_wrong: Some(0),
+            algbw_bps: Some(algbw),
+            busbw_bps: Some(algbw * 4.0 / 3.0),
+            collective: Some(Collective {
+                data_type: "f32".into(),
+                reduction: "sum".into(),
+                reduced: true,
+                in_place,
+                iterations: 20,
+                time_ns: RankTime { min: avg * 0.98, avg, max: avg * 1.03, p99: Some(avg * 1.4) },
+                messages_sent: vec![4; 3],
+                bytes_sent: vec![4 * size / 3; 3],
+                reduce_share: Some(0.07),
+                waits: vec![RankWait { rank: 1, waits_for: 0, ns: avg * 0.3 }],
+            }),
+            status: Some(Status::Unjudged),
+            ..Measurement::default()
+        }
+    };
+    let sizes = [(8, 61.3e3), (65_536, 402.0e3), (1 << 20, 1.93e6)];
+    let places = |(size, ns): (u64, f64)| [one(size, false, ns), one(size, true, ns * 0.9)];
+    report.measurements = sizes.into_iter().flat_map(places).collect();
+    let wrong = "1 of 1572864 elements; first: rank 2, index 174763 (step 2 from rank 1): got \
+                 8192, want 24576";
+    if let Some(last) = report.measurements.last_mut() {
+        last.elements_wrong = Some(1);
+        last.data_errors = wrong.into();
+        last.status = Some(Status::Fail);
+        last.reason = format!("wrong data: {wrong}");
+    }
+    report.verdict.reasons = vec![format!("wrong data: {wrong}")];
+    report.verdict.next = vec!["test the memory of node-b and node-c, then repeat".into()];
     report
 }
 

@@ -248,6 +248,7 @@ fn handle(agents: &dyn Agents, live: &mut [Live], host: usize, message: ToCoordi
         ToCoordinator::Hello(_)
         | ToCoordinator::Facts(_)
         | ToCoordinator::Tick { .. }
+        | ToCoordinator::Row { .. }
         | ToCoordinator::Heartbeat => {}
     }
 }

@@ -214,7 +214,7 @@ fn measuring(cpus: &[u32], facts: &HostFacts) -> Vec<u32> {
 }
 
 /// Needs a scope, so it cannot be handed to another host.
-fn is_link_local(address: IpAddr) -> bool {
+pub fn is_link_local(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_link_local(),
         IpAddr::V6(v6) => v6.is_unicast_link_local(),
@@ -222,7 +222,7 @@ fn is_link_local(address: IpAddr) -> bool {
 }
 
 /// Both addresses are of one family and in one subnet by the shorter prefix.
-fn same_subnet(a: &InterfaceAddress, b: &InterfaceAddress) -> bool {
+pub fn same_subnet(a: &InterfaceAddress, b: &InterfaceAddress) -> bool {
     let bits = |address: IpAddr| match address {
         IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, 32),
         IpAddr::V6(v6) => (v6.to_bits(), 128),

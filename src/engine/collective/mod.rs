@@ -10,6 +10,7 @@ pub mod kernels;
 pub mod progress;
 pub mod schedule;
 pub mod sockets;
+pub mod sweep;
 pub mod types;
 pub mod values;
 
@@ -17,4 +18,5 @@ pub mod values;
 mod tests;
 
 pub use schedule::{Action, Algorithm, Collective, Move, Schedule, Scope, Source};
+pub use sweep::{Row, Sweep};
 pub use types::{DataType, Reduction};

@@ -125,7 +125,8 @@ impl<'a, B: Bytes, T: Time> Runner<'a, B, T> {
             let (reading, writing) = self.awaited(&run);
             idle_since.get_or_insert_with(|| (self.time.now(), reading.clone()));
             let waited = self.wires.idle_on(watch.look(), &reading, &writing)?;
-            watch.check(waited, self.time, || self.progress(course))?;
+            let checked = watch.check(waited, self.time, || self.progress(course));
+            checked.map_err(|failure| self.at_step(failure, course))?;
         }
     }
 
@@ -306,6 +307,13 @@ impl<'a, B: Bytes, T: Time> Runner<'a, B, T> {
         // What is due first explains the rest.
         let step = |index: &&usize| (course.schedule.moves[**index].step, **index);
         receives.chain(sends).min_by_key(step).map(|i| course.words(*i)).unwrap_or_default()
+    }
+
+    /// A failure of the whole with rank and step.
+    #[cold]
+    fn at_step(&self, failure: Failure, course: &Course) -> Failure {
+        let object = format!("{}, {}", self.end.object, self.progress(course));
+        Failure { object, ..failure }
     }
 
     /// A lane's failure with rank and step.

@@ -1,0 +1,207 @@
+//! From the rows of all ranks to measurements.
+
+use std::collections::BTreeMap;
+
+use fabbench_harness::snapshot::HostFacts;
+use fabbench_reports::model::{
+    Collective as Detail, Measurement, Memory, Method, Path, RankTime, RankWait, Repeat,
+};
+
+use super::drive::Ended;
+use super::places::Places;
+use super::wanted::Wanted;
+use crate::engine::collective::{Row, kernels};
+use crate::measure::histogram::Merged;
+
+/// A measurement for each size and placement that all ranks have finished.
+pub fn measurements(
+    wanted: &Wanted,
+    names: &[&str],
+    places: &Places,
+    facts: &[HostFacts],
+    ended: &Ended,
+) -> Vec<Measurement> {
+    let whole = ended.rows.iter().map(Vec::len).min().unwrap_or(0);
+    let scene = Scene { wanted, names, places, facts };
+    let mut all: Vec<Measurement> = (0..whole)
+        .map(|index| {
+            let rows: Vec<&Row> = ended.rows.iter().map(|rows| &rows[index]).collect();
+            scene.measurement(&rows)
+        })
+        .collect();
+    // Counters run over the whole sweep: they stand where it ended.
+    if let Some(last) = all.last_mut() {
+        last.counters = scene.counters(ended);
+    }
+    all
+}
+
+struct Scene<'a> {
+    wanted: &'a Wanted,
+    names: &'a [&'a str],
+    places: &'a Places,
+    facts: &'a [HostFacts],
+}
+
+impl Scene<'_> {
+    fn measurement(&self, rows: &[&Row]) -> Measurement {
+        let sweep = self.wanted.common();
+        let row = rows[0];
+        let n = rows.len();
+        let time = time(rows);
+        let algbw = (time.avg > 0.0).then(|| row.size_bytes as f64 * 8.0 / time.avg * 1e9);
+        let algorithm = sweep.algorithms[row.algorithm].word();
+        let (op, kind) = (sweep.collective.word(), sweep.kind.word());
+        let reduction = if sweep.collective.reduces() { sweep.reduction.word() } else { "none" };
+        let place = if row.in_place { "in-place" } else { "out-of-place" };
+        let wire = if sweep.reduces { "" } else { "/no-reduce" };
+        let size = row.size_bytes;
+        let wrong: u64 = rows.iter().map(|row| row.wrong).sum();
+        let compared: u64 = rows.iter().map(|row| row.compared).sum();
+        let end = |rank: usize| self.end(sweep.hosts[rank]);
+        Measurement {
+            id: format!(
+                "collective/tcp/{op}/{algorithm}/{kind}/{reduction}/n{n}/{size}/{place}{wire}"
+            ),
+            test: "collective".into(),
+            transport: "tcp".into(),
+            op: op.into(),
+            algorithm: algorithm.into(),
+            ranks: sweep.hosts.iter().map(|&host| self.names[host].to_owned()).collect(),
+            initiator: end(0),
+            responder: end(n - 1),
+            data_from: end(0),
+            data_to: end(n - 1),
+            size_bytes: size,
+            method: self.method(n),
+            path: self.path(n),
+            memory: Memory {
+                kind: "host".into(),
+                working_set_bytes: size * if row.in_place { 1 } else { 2 },
+                ..Memory::default()
+            },
+            repeats: vec![Repeat { window_ns: time.max as u64, ..Repeat::default() }],
+            bytes_verified: compared * sweep.kind.bytes() as u64,
+            data_errors: errors(rows, wrong, compared),
+            elements_wrong: (compared > 0).then_some(wrong),
+            algbw_bps: algbw,
+            busbw_bps: algbw.map(|bps| bps * sweep.collective.bus_factor(n)),
+            collective: Some(detail(sweep.reduces, rows, time, (kind, reduction))),
+            ..Measurement::default()
+        }
+    }
+
+    /// `host/netdev` where the interface of the first address is known.
+    fn end(&self, host: usize) -> String {
+        let Some(address) = self.places.first(host) else { return self.names[host].to_owned() };
+        let own = self.facts[host].calls.addresses.iter().find(|a| a.address == address);
+        let place = own.map_or_else(|| address.to_string(), |a| a.netdev.clone());
+        format!("{}/{place}", self.names[host])
+    }
+
+    fn method(&self, ranks: usize) -> Method {
+        let sweep = self.wanted.common();
+        let calls = &self.facts[sweep.hosts[0]].calls;
+        Method {
+            qps: ranks.saturating_sub(1) as u32,
+            threads: 1,
+            arrival: "bytes".into(),
+            polling: "events".into(),
+            clock_resolution_ns: calls.clock_resolution_ns,
+            clock_cost_ns: calls.clock_cost_ns,
+            requested: BTreeMap::from([
+                ("iterations".into(), sweep.iterations.into()),
+                ("warmup_iterations".into(), sweep.warmups.into()),
+                ("seed".into(), sweep.seed.into()),
+            ]),
+            effective: BTreeMap::from([("kernels".into(), kernels::instructions().into())]),
+            ..Method::default()
+        }
+    }
+
+    fn path(&self, ranks: usize) -> Path {
+        let hosts = &self.wanted.common().hosts;
+        let text = |rank: usize| {
+            let first = self.places.first(hosts[rank]);
+            first.map(|address| address.to_string()).unwrap_or_default()
+        };
+        let loopback = |host: &usize| self.places.first(*host).is_some_and(|a| a.is_loopback());
+        let why = match hosts.iter().all(loopback) {
+            true => "all agents are on one machine: loopback",
+            false => "TCP by the route between the hosts' addresses",
+        };
+        Path {
+            gid_a: text(0),
+            gid_b: text(ranks - 1),
+            gid_type: "TCP".into(),
+            why: why.into(),
+            ..Path::default()
+        }
+    }
+
+    fn counters(&self, ended: &Ended) -> BTreeMap<String, i64> {
+        let mut sums = BTreeMap::new();
+        for (side, &host) in ended.sides.iter().zip(self.wanted.hosts()) {
+            for (name, &grown) in side.counters.iter().filter(|(_, grown)| **grown != 0) {
+                *sums.entry(format!("{}/{name}", self.names[host])).or_insert(0) += grown;
+            }
+        }
+        sums
+    }
+}
+
+/// Mean time of one run: least, mean and most over the ranks; p99 over the runs of the slowest.
+fn time(rows: &[&Row]) -> RankTime {
+    let mean = |row: &&Row| row.total_ns as f64 / f64::from(row.iterations.max(1));
+    let means: Vec<f64> = rows.iter().map(mean).collect();
+    let p99 = |row: &&Row| {
+        let mut merged = Merged::default();
+        // A damaged histogram is no result: the mean stands without it.
+        merged.add(&row.histogram, &row.exact).ok()?;
+        merged.latency().map(|latency| latency.p99)
+    };
+    RankTime {
+        min: means.iter().copied().fold(f64::INFINITY, f64::min),
+        avg: means.iter().sum::<f64>() / means.len() as f64,
+        max: means.iter().copied().fold(0.0, f64::max),
+        p99: rows.iter().filter_map(p99).reduce(f64::max),
+    }
+}
+
+fn detail(reduces: bool, rows: &[&Row], time: RankTime, words: (&str, &str)) -> Detail {
+    let total: u64 = rows.iter().map(|row| row.total_ns).sum();
+    let reducing: u64 = rows.iter().map(|row| row.reduce_ns).sum();
+    let each = |row: &Row| f64::from(row.iterations.max(1));
+    let waits = rows.iter().enumerate().flat_map(|(rank, row)| {
+        let of = move |&(peer, ns): &(usize, u64)| RankWait {
+            rank: rank as u32,
+            waits_for: peer as u32,
+            ns: ns as f64 / each(row),
+        };
+        row.waited_ns.iter().filter(|(_, ns)| *ns > 0).map(of)
+    });
+    let mut waits: Vec<RankWait> = waits.collect();
+    waits.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    // The longest tell which hop is slow.
+    waits.truncate(8);
+    Detail {
+        data_type: words.0.into(),
+        reduction: words.1.into(),
+        reduced: reduces,
+        in_place: rows[0].in_place,
+        iterations: rows[0].iterations,
+        time_ns: time,
+        messages_sent: rows.iter().map(|row| row.messages).collect(),
+        bytes_sent: rows.iter().map(|row| row.bytes).collect(),
+        reduce_share: (reduces && total > 0).then(|| reducing as f64 / total as f64),
+        waits,
+    }
+}
+
+fn errors(rows: &[&Row], wrong: u64, compared: u64) -> String {
+    if wrong == 0 {
+        return String::new();
+    }
+    let first = rows.iter().map(|row| row.first_wrong.as_str()).find(|text| !text.is_empty());
+    format!("{wrong} of {compared} elements; first: {}", first.unwrap_or("unknown"))
+}

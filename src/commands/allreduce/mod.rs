@@ -1,0 +1,129 @@
+//! `fabbench allreduce HOST…`: collectives between ranks on N hosts.
+
+mod collect;
+mod drive;
+mod places;
+mod wanted;
+
+use std::time::Duration;
+
+use fabbench_harness::facts;
+use fabbench_harness::profile::Choice;
+use fabbench_harness::verdict;
+use fabbench_reports::model::{Named, NotMeasured, Report, SCHEMA, Tool};
+use fabbench_reports::text;
+
+use super::run::outputs::Outputs;
+use super::run::progress::Progress;
+use super::run::{
+    all_facts, exit_code, handed_on, install_interrupt, launch, now, print, start, unjudged,
+};
+use super::{CommandError, ExitCode};
+use crate::cli::allreduce::AllreduceArgs;
+use crate::session::protocol::RankPart;
+use crate::session::{HostSpec, parse_hosts, token};
+use drive::{Ended, Place};
+use wanted::Wanted;
+
+/// Silence after which an agent counts as gone: below the ranks' own watchdog, so that a stopped
+/// rank is named rather than the ranks that wait for it.
+const SILENCE: Duration = Duration::from_secs(8);
+
+/// Measures what was typed.
+pub fn run(args: &AllreduceArgs) -> Result<ExitCode, CommandError> {
+    let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
+    let specs = parse_hosts(&args.hosts).map_err(|e| usage(&e))?;
+    let wanted = Wanted::new(args, specs.len()).map_err(|e| usage(&e))?;
+    let mut outputs = Outputs::prepare(&args.output)?;
+    let mut launch = launch(&args.launch, args.output.verbose)?;
+    launch.silence = SILENCE;
+    let interrupt = install_interrupt()?;
+    let started = now();
+    let mut session = start(&specs, &launch, &interrupt)?;
+    let facts = all_facts(&mut session, &interrupt)?;
+    let places = places::listen(&specs, &facts);
+    let crew = crew(&wanted, &specs, &places)?;
+    let mut progress =
+        Progress::new(wanted.rows(), Duration::ZERO, args.output.quiet || args.output.nagios);
+    progress.say(&wanted.announcement(&specs));
+    session.set_stage("collective");
+    let ended = drive::drive(&session, &crew, &mut |what| progress.now(what));
+    progress.clear();
+    let hosts: Vec<_> =
+        specs.iter().zip(&facts).map(|(spec, facts)| facts::host(&spec.name, facts)).collect();
+    let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+    let measurements = collect::measurements(&wanted, &names, &places, &facts, &ended);
+    for measurement in &measurements {
+        outputs.note(measurement);
+    }
+    for line in session.close() {
+        eprintln!("fabbench: {}", text::printable(&line));
+    }
+    let interrupted = interrupt.is_set();
+    let mut report = Report {
+        schema: SCHEMA.into(),
+        tool: Tool { version: crate::VERSION.into(), commit: crate::COMMIT.into() },
+        command: std::env::args().collect(),
+        suite: Named { name: "allreduce".into(), hash: String::new() },
+        profile: Named { name: String::new(), hash: String::new() },
+        profile_why: String::new(),
+        started,
+        finished: now(),
+        complete: ended.trouble.is_none() && !interrupted,
+        simulated: false,
+        hosts,
+        rails: Vec::new(),
+        checks: Vec::new(),
+        topology: Vec::new(),
+        not_measured: missing(&wanted, &measurements, &ended, &names),
+        measurements,
+        diagnosis: Vec::new(),
+        verdict: unjudged(),
+    };
+    let choice = Choice::by_name("auto").map_err(|e| usage(&e))?;
+    verdict::judge(&mut report, &choice);
+    let report = handed_on(report, &args.output)?;
+    let alone = outputs.alone_on_stdout();
+    let written = outputs.complete(&report);
+    print(&report, &args.output, alone)?;
+    written?;
+    if interrupted {
+        return Ok(ExitCode::INTERRUPTED);
+    }
+    Ok(exit_code(&report, &args.output))
+}
+
+/// Every rank's part and the host that plays it.
+fn crew(
+    wanted: &Wanted,
+    specs: &[HostSpec],
+    places: &places::Places,
+) -> Result<Vec<Place>, CommandError> {
+    let token = token::Token::random()
+        .map_err(|e| CommandError::incomplete(format!("random bytes: {e}")))?;
+    let place = |(rank, &host): (usize, &usize)| Place {
+        host,
+        part: RankPart {
+            case: rank as u32 + 1,
+            name: format!("rank {rank} on {}", specs[host].name),
+            sweep: wanted.sweep(rank),
+            addresses: places.listen(host),
+            bind: specs[host].data_address.into_iter().collect(),
+            token: token.clone(),
+        },
+    };
+    Ok(wanted.hosts().iter().enumerate().map(place).collect())
+}
+
+/// What was asked for and has no result, and why.
+fn missing(
+    wanted: &Wanted,
+    measured: &[fabbench_reports::model::Measurement],
+    ended: &Ended,
+    names: &[&str],
+) -> Vec<NotMeasured> {
+    let Some(trouble) = &ended.trouble else { return Vec::new() };
+    let left = wanted.rows().saturating_sub(measured.len());
+    let what = format!("{}: {left} of {} results", wanted.title(), wanted.rows());
+    vec![NotMeasured { what, why: trouble.sentence(names), asked: true }]
+}

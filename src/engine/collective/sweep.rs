@@ -1,0 +1,291 @@
+//! One rank of a sweep over sizes: verified, warmed up, timed, verified again.
+
+use serde::{Deserialize, Serialize};
+
+use super::progress::Course;
+use super::schedule::{Algorithm, Collective, Schedule, Scope};
+use super::sockets::{Arithmetic, Cost, Runner, Vectors};
+use super::types::{DataType, Reduction};
+use super::values::{Found, POISON, Values};
+use crate::engine::{End, Stage};
+use crate::measure::clock::Time;
+use crate::measure::histogram::Recorder;
+use crate::session::protocol::ExactLatency;
+use crate::transport::{Bytes, Failure, FailureKind, Result};
+
+/// Bytes behind the vector in use whose content is known.
+const GUARD: usize = 64;
+/// What they hold.
+const GUARD_BYTE: u8 = 0x5c;
+/// Chunks begin at cache lines where the collective leaves that open.
+const LINE: usize = 64;
+
+/// What is swept, seen by one rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// What.
+    pub collective: Collective,
+    /// How, one after the other.
+    pub algorithms: Vec<Algorithm>,
+    /// Element type.
+    pub kind: DataType,
+    /// Reduction.
+    pub reduction: Reduction,
+    /// Index of the host of each rank.
+    pub hosts: Vec<usize>,
+    /// Own rank.
+    pub rank: usize,
+    /// Broadcast: whose vector.
+    pub root: usize,
+    /// Bytes of the vector, one after the other; whole elements for each rank's chunk.
+    pub sizes: Vec<u64>,
+    /// Timed runs of each size.
+    pub iterations: u32,
+    /// Untimed runs before.
+    pub warmups: u32,
+    /// False: what arrives is stored as it is and nothing is verified.
+    pub reduces: bool,
+    /// Of the numbers.
+    pub seed: u64,
+}
+
+/// What one rank measured of one size, placed out of place or in place.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Index into [`Sweep::algorithms`].
+    pub algorithm: usize,
+    /// Bytes of the vector.
+    pub size_bytes: u64,
+    /// Output lay on top of input.
+    pub in_place: bool,
+    /// Timed runs.
+    pub iterations: u32,
+    /// All of them together, ns.
+    pub total_ns: u64,
+    /// Single runs: HdrHistogram V2, base64, ns.
+    pub histogram: String,
+    /// Single runs, exactly.
+    pub exact: ExactLatency,
+    /// Elements compared; 0 where nothing is verified.
+    pub compared: u64,
+    /// Elements of these that were wrong.
+    pub wrong: u64,
+    /// The first of them in words.
+    pub first_wrong: String,
+    /// Messages that this rank sent in one run.
+    pub messages: u64,
+    /// Payload that this rank sent in one run, bytes.
+    pub bytes: u64,
+    /// Time in reduction kernels over the timed runs, ns.
+    pub reduce_ns: u64,
+    /// Rank and the time in which nothing moved and its next message was due, over the timed
+    /// runs, ns.
+    pub waited_ns: Vec<(usize, u64)>,
+}
+
+impl Sweep {
+    /// Ranks that any of the schedules or the barrier speaks with, ascending.
+    ///
+    /// # Errors
+    /// As [`Schedule::new`].
+    pub fn peers(&self) -> std::result::Result<Vec<usize>, String> {
+        let (n, me) = (self.hosts.len(), self.rank);
+        let mut peers = std::collections::BTreeSet::new();
+        for &algorithm in &self.algorithms {
+            let schedule = self.schedule(algorithm, n)?;
+            peers.extend(schedule.moves.iter().map(|m| m.peer));
+        }
+        let mut distance = 1;
+        while distance < n {
+            peers.extend([(me + distance) % n, (me + n - distance) % n]);
+            distance *= 2;
+        }
+        Ok(peers.into_iter().collect())
+    }
+
+    fn schedule(
+        &self,
+        algorithm: Algorithm,
+        elements: usize,
+    ) -> std::result::Result<Schedule, String> {
+        let Sweep { collective, rank, root, .. } = *self;
+        let (hosts, align) = (&self.hosts, LINE / self.kind.bytes());
+        Schedule::new(&Scope { collective, algorithm, rank, hosts, elements, align, root })
+    }
+
+    fn values(&self, round: u64) -> Values {
+        let &Sweep { collective, kind, reduction, root, seed, .. } = self;
+        let seed = seed.wrapping_add(round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        Values { collective, kind, reduction, ranks: self.hosts.len(), root, seed }
+    }
+
+    fn largest(&self) -> usize {
+        usize::try_from(self.sizes.iter().copied().max().unwrap_or(0)).unwrap_or(usize::MAX)
+    }
+}
+
+/// Runs a sweep over `wires`, a lane to each of [`Sweep::peers`]; tells each row as it comes.
+///
+/// # Errors
+/// Those of the wires, with rank and step; rows told before stay good.
+pub fn run<B: Bytes>(
+    end: &End,
+    wires: &mut B,
+    time: &impl Time,
+    sweep: &Sweep,
+    tell: &mut dyn FnMut(Row),
+) -> Result<()> {
+    let refused = |why: String| Failure::new(FailureKind::Internal, "prepare", end.object, why);
+    let peers = sweep.peers().map_err(refused)?;
+    let mut buffers = Buffers::new(sweep.largest(), end)?;
+    let mut runner = Runner::new(end, wires, time);
+    let mut round = 0;
+    for (index, &algorithm) in sweep.algorithms.iter().enumerate() {
+        for &size in &sweep.sizes {
+            let bytes = size as usize;
+            let schedule =
+                sweep.schedule(algorithm, bytes / sweep.kind.bytes()).map_err(refused)?;
+            let course = Course::new(schedule, sweep.kind.bytes(), &peers)?;
+            let places =
+                if sweep.collective.has_in_place() { &[false, true][..] } else { &[false] };
+            for &in_place in places {
+                round += 1;
+                let values = sweep.values(round);
+                let mut one = One { sweep, end, time, course: &course, values, bytes, in_place };
+                let row = one.row(&mut runner, &mut buffers)?;
+                tell(Row { algorithm: index, ..row });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Input and work vector for the largest size.
+struct Buffers {
+    input: Vec<u8>,
+    work: Vec<u8>,
+}
+
+impl Buffers {
+    fn new(bytes: usize, end: &End) -> Result<Buffers> {
+        let vector = || -> Result<Vec<u8>> {
+            let mut vector = Vec::new();
+            let len = bytes.saturating_add(GUARD);
+            vector.try_reserve_exact(len).map_err(|error| {
+                let cause = format!("{bytes} bytes of memory: {error}: choose a smaller -e");
+                Failure::new(FailureKind::Refused, "prepare", end.object, cause)
+            })?;
+            vector.resize(len, 0);
+            Ok(vector)
+        };
+        Ok(Buffers { input: vector()?, work: vector()? })
+    }
+}
+
+/// One size, placed one way.
+struct One<'a, T> {
+    sweep: &'a Sweep,
+    end: &'a End<'a>,
+    time: &'a T,
+    course: &'a Course,
+    values: Values,
+    bytes: usize,
+    in_place: bool,
+}
+
+impl<T: Time> One<'_, T> {
+    fn row<B: Bytes>(&mut self, runner: &mut Runner<B, T>, buffers: &mut Buffers) -> Result<Row> {
+        self.end.stage.set(Stage::Verify);
+        self.fill(buffers);
+        self.barrier(runner)?;
+        runner.run(self.course, &mut self.vectors(buffers), self.arithmetic())?;
+        let mut found = self.compare(buffers);
+        self.end.stage.set(Stage::WarmUp);
+        for _ in 0..self.sweep.warmups {
+            runner.run(self.course, &mut self.vectors(buffers), self.arithmetic())?;
+        }
+        self.barrier(runner)?;
+        let mut row = self.timed(runner, buffers)?;
+        if !self.in_place {
+            self.end.stage.set(Stage::Verify);
+            let last = self.compare(buffers);
+            found.compared += last.compared;
+            found.wrong += last.wrong;
+            found.first = if found.first.is_empty() { last.first } else { found.first };
+        }
+        (row.compared, row.wrong, row.first_wrong) = (found.compared, found.wrong, found.first);
+        Ok(row)
+    }
+
+    /// The runs that count.
+    fn timed<B: Bytes>(&self, runner: &mut Runner<B, T>, buffers: &mut Buffers) -> Result<Row> {
+        self.end.stage.set(Stage::Measure);
+        let lanes = self.course.peers.len();
+        runner.cost = Cost { waited_ns: vec![0; lanes], ..Cost::default() };
+        let mut recorder = Recorder::new(1);
+        let begin = self.time.now();
+        let mut last = begin;
+        for _ in 0..self.sweep.iterations {
+            runner.run(self.course, &mut self.vectors(buffers), self.arithmetic())?;
+            let now = self.time.now();
+            recorder.record(now - last);
+            last = now;
+        }
+        let (cost, iterations) = (&runner.cost, u64::from(self.sweep.iterations.max(1)));
+        Ok(Row {
+            algorithm: 0,
+            size_bytes: self.bytes as u64,
+            in_place: self.in_place,
+            iterations: self.sweep.iterations,
+            total_ns: last - begin,
+            histogram: recorder.encoded(),
+            exact: recorder.exact(),
+            messages: cost.messages_sent / iterations,
+            bytes: cost.bytes_sent / iterations,
+            reduce_ns: cost.reduce_ns,
+            waited_ns: self.course.peers.iter().copied().zip(cost.waited_ns.clone()).collect(),
+            ..Row::default()
+        })
+    }
+
+    fn barrier<B: Bytes>(&self, runner: &mut Runner<B, T>) -> Result<()> {
+        runner.barrier(self.sweep.rank, self.sweep.hosts.len(), &self.course.peers)
+    }
+
+    /// Own numbers where they belong, poison where the result will be.
+    fn fill(&self, buffers: &mut Buffers) {
+        let place = if self.in_place { &mut buffers.work } else { &mut buffers.input };
+        self.values.fill(self.sweep.rank, 0, &mut place[..self.bytes]);
+        if !self.in_place {
+            buffers.work[..self.bytes].fill(POISON);
+        }
+        buffers.work[self.bytes..][..GUARD].fill(GUARD_BYTE);
+    }
+
+    fn vectors<'b>(&self, buffers: &'b mut Buffers) -> Vectors<'b> {
+        let input = (!self.in_place).then_some(&buffers.input[..self.bytes]);
+        Vectors { input, work: &mut buffers.work[..self.bytes] }
+    }
+
+    fn arithmetic(&self) -> Arithmetic {
+        let reduction = self.sweep.reduces.then_some(self.sweep.reduction);
+        Arithmetic { kind: self.sweep.kind, reduction }
+    }
+
+    /// Without reduction sums are none: nothing is compared.
+    fn compare(&self, buffers: &Buffers) -> Found {
+        if self.sweep.collective.reduces() && !self.sweep.reduces {
+            return Found::default();
+        }
+        let (work, rank) = (&buffers.work[..self.bytes], self.sweep.rank);
+        let mut found = self.values.compare(rank, &self.course.schedule, work);
+        let behind = &buffers.work[self.bytes..][..GUARD];
+        let strayed = behind.iter().filter(|byte| **byte != GUARD_BYTE).count();
+        if strayed > 0 {
+            found.wrong += 1;
+            let text = format!("rank {rank}: {strayed} bytes behind the vector were overwritten");
+            found.first = if found.first.is_empty() { text } else { found.first };
+        }
+        found
+    }
+}
