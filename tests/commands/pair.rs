@@ -114,12 +114,13 @@ fn bandwidth_is_right(m: &Measurement) {
         assert!(repeat.messages_sent > 0);
         assert!(repeat.received_bps > Some(0.0) && repeat.sent_bps > Some(0.0));
         let whole = m.method.interval_ns * repeat.intervals_bps.len() as u64;
-        assert_eq!(repeat.window_ns, whole);
+        // The window's real length: on a busy machine it ends a little after its last interval.
+        assert!(repeat.window_ns >= whole, "{} {whole}", repeat.window_ns);
         assert!(whole <= m.method.window_ns && whole > 0);
-        let mean = repeat.intervals_bps.iter().sum::<f64>() / repeat.intervals_bps.len() as f64;
-        let received = repeat.received_bps.unwrap();
-        // Over the window's real length, which on a busy machine is not that of its intervals.
-        assert!((0.5..1.5).contains(&(received / mean)), "{received} {mean}");
+        // Both tell the same bits: by the window and by its intervals.
+        let bits = repeat.received_bps.unwrap() * repeat.window_ns as f64;
+        let by_interval = repeat.intervals_bps.iter().sum::<f64>() * m.method.interval_ns as f64;
+        assert!((bits / by_interval - 1.0).abs() < 1e-6, "{bits} {by_interval}");
     }
     let rate = m.goodput_bps.unwrap();
     assert!(rate.min <= rate.median && rate.median <= rate.max, "{rate:?}");
