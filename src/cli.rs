@@ -53,6 +53,10 @@ pub enum Command {
     Report(ReportArgs),
     /// Reports from before against reports from after: what got worse, what changed beside it
     Compare(CompareArgs),
+    /// Reports kept per pair or cluster, to hold later runs against
+    Baseline(BaselineArgs),
+    /// Figures over many runs: table, small bars, plots
+    Trend(TrendArgs),
     /// Create, remove or show Soft-RoCE devices on this host
     Softroce(SoftroceArgs),
     /// The node side; started by hand for hosts given as tcp://host:port
@@ -124,13 +128,98 @@ pub struct JudgeArgs {
     /// Rate of a port's way as you declare it, headers included: host-a/rxe0=100Mb/s
     #[arg(long, value_name = "HOST/DEV=RATE", value_delimiter = ',')]
     pub declare_rate: Vec<String>,
+    /// Hold the run against one from before: a report, a directory of reports, a name that fabbench
+    /// baseline list shows, or auto for the one of these hosts and this suite; a regression fails
+    #[arg(long, value_name = "FILE|DIR|NAME|auto")]
+    pub baseline: Option<String>,
+    /// Where baselines are kept
+    #[command(flatten)]
+    pub store: StoreArgs,
+}
+
+/// Where baselines are kept.
+#[derive(Debug, Clone, Default, Args)]
+pub struct StoreArgs {
+    /// Directory of baselines [default: $XDG_DATA_HOME/fabbench/baselines, else
+    /// ~/.local/share/fabbench/baselines]
+    #[arg(long, value_name = "DIR", env = "FABBENCH_STORE")]
+    pub store: Option<PathBuf>,
+}
+
+/// `fabbench baseline`
+#[derive(Debug, Args)]
+pub struct BaselineArgs {
+    /// What to do
+    #[command(subcommand)]
+    pub action: BaselineAction,
+}
+
+/// Actions on the store of baselines.
+#[derive(Debug, Subcommand)]
+pub enum BaselineAction {
+    /// Keep reports; three or more runs of the same hosts, suite and profile make a firm baseline
+    Add {
+        /// Reports, or directories of them
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// Name [default: from hosts, suite and profile]
+        #[arg(long)]
+        name: Option<String>,
+        /// Store.
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Show what is kept
+    List {
+        /// Store.
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+    /// Show the runs of a baseline and their figures
+    Show {
+        /// Name as fabbench baseline list shows it
+        name: String,
+        /// List every value
+        #[arg(long)]
+        explain: bool,
+        /// Store.
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+/// `fabbench trend`
+#[derive(Debug, Args)]
+pub struct TrendArgs {
+    /// Reports, or directories of them
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write as JSON; without a file: to stdout, and nothing else there
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
+    pub json: Option<PathBuf>,
+    /// Write one HTML file with a plot a figure
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub html: Option<PathBuf>,
+    /// List every value
+    #[arg(long)]
+    pub explain: bool,
+    /// Replace host names, users, addresses, GUIDs and serials
+    #[arg(long)]
+    pub redact: bool,
+    /// Colour
+    #[arg(long, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
 }
 
 /// `fabbench report`
 #[derive(Debug, Args)]
 pub struct ReportArgs {
-    /// Report as --json=FILE or --out DIR wrote it
-    pub file: PathBuf,
+    /// Report as --json=FILE or --out DIR wrote it; with --merge several, or directories of them
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Several reports as one view of all their hosts
+    #[arg(long)]
+    pub merge: bool,
     /// Judge again: auto, strict, a name as ndr or roce-400g, or a file [default: as it was judged]
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<String>,

@@ -9,6 +9,9 @@ mod changes;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod trend;
+
+pub use trend::trend;
 
 use std::collections::BTreeMap;
 

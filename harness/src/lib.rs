@@ -14,6 +14,7 @@ pub mod knob_limits;
 pub mod limits;
 pub mod line_rate;
 pub mod numbers;
+pub mod merge;
 pub mod pcie;
 pub mod plan;
 pub mod possible;

@@ -27,6 +27,7 @@ mod schema;
 mod svg;
 #[cfg(feature = "text")]
 pub mod text;
+pub mod trend;
 pub mod units;
 #[cfg(feature = "words")]
 mod view;

@@ -68,6 +68,17 @@ fn a_comparison_is_up_to_date() {
 }
 
 #[test]
+fn a_trend_is_up_to_date() {
+    let trend = builder::trend();
+    golden("trend.txt", &text::trend(&trend, &plain(100)));
+    golden("trend.html", &html::trend(&trend));
+    for width in WIDTHS {
+        let page = text::trend(&trend, &Options { explain: true, ..plain(width) });
+        assert!(page.contains("356.0 Gb/s"), "{page}");
+    }
+}
+
+#[test]
 fn a_sample_read_back_is_the_report_that_was_built() {
     for (_, report) in samples() {
         assert_eq!(json::read(&json::write(&report).unwrap()).unwrap(), report);

@@ -1,21 +1,17 @@
 //! `fabbench compare BEFORE AFTER`: did it get better or worse, and what else changed?
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use fabbench_harness::compare::{Limits, compare};
 use fabbench_reports::comparison::Comparison;
 use fabbench_reports::model::{Report, Status};
-use fabbench_reports::redact::Redactor;
-use fabbench_reports::{html, json, junit, markdown, text};
+use fabbench_reports::{html, junit, markdown, text};
 
 use super::files::{Place, is_special, refuse_directory};
 use super::run::text_options;
+use super::saved::{Saved, borrowed, redact, reports};
 use super::{CommandError, ExitCode, nagios, print_page};
 use crate::cli::{CompareArgs, CompareOutputArgs, OutputArgs};
-
-/// Largest file that is read as a report.
-const LARGEST: u64 = 1 << 30;
 
 /// Prints the comparison and writes it in every form asked for. Exit 1 where something became worse
 /// beyond what is allowed, 3 where nothing could be compared.
@@ -33,18 +29,6 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, CommandError> {
     let code = exit_code(&comparison);
     let nagios = args.output.nagios;
     Ok(if nagios { ExitCode(nagios::state(comparison.status, code).code()) } else { code })
-}
-
-/// Takes the names out of all reports; the same name gets the same substitute in each.
-fn redact<'a>(reports: impl Iterator<Item = &'a mut Named>) -> Result<(), CommandError> {
-    let mut redactor = Redactor::default();
-    for (name, report) in reports {
-        *report = redactor
-            .report(report)
-            .map_err(|e| CommandError::incomplete(format!("redact report: {name}: {e}")))?;
-        *name = redactor.text(name);
-    }
-    Ok(())
 }
 
 /// 0 pass or warn, 1 fail, 3 where nothing could be compared.
@@ -68,8 +52,12 @@ fn page(comparison: &Comparison, args: &CompareOutputArgs) -> Result<String, Com
     if args.quiet {
         return Ok(format!("{}: {}", comparison.status, text::comparison_line(comparison)));
     }
-    let output = OutputArgs { explain: args.explain, color: args.color, ..OutputArgs::default() };
-    Ok(text::comparison(comparison, &text_options(&output)))
+    Ok(text::comparison(comparison, &layout(args)))
+}
+
+/// How text looks on this stdout.
+pub fn layout(args: &CompareOutputArgs) -> text::Options {
+    text_options(&OutputArgs { explain: args.explain, color: args.color, ..OutputArgs::default() })
 }
 
 fn as_json(comparison: &Comparison) -> Result<String, CommandError> {
@@ -116,15 +104,8 @@ fn targets(args: &CompareOutputArgs) -> Result<Vec<Target<'_>>, CommandError> {
     Ok(targets)
 }
 
-/// A report and the name of its file.
-type Named = (String, Report);
-
-fn borrowed(reports: &[Named]) -> Vec<(&str, &Report)> {
-    reports.iter().map(|(name, report)| (name.as_str(), report)).collect()
-}
-
 /// What was typed, over what fits the reports.
-fn limits(args: &CompareArgs, before: &[Named], after: &[Named]) -> Limits {
+fn limits(args: &CompareArgs, before: &[Saved], after: &[Saved]) -> Limits {
     let all: Vec<&Report> = before.iter().chain(after).map(|(_, report)| report).collect();
     let fitting = Limits::fitting(&all);
     let fail = args.fail.map(|percent| percent / 100.0);
@@ -134,62 +115,12 @@ fn limits(args: &CompareArgs, before: &[Named], after: &[Named]) -> Limits {
     Limits { warn: warn.min(fail), fail, ..fitting }
 }
 
-/// The reports of one side: files, and every report in a directory.
-fn reports(paths: &[PathBuf]) -> Result<Vec<Named>, CommandError> {
-    let mut reports = Vec::new();
-    for path in paths {
-        if path.is_dir() {
-            reports.extend(in_directory(path)?);
-        } else {
-            reports.push(read(path)?);
-        }
-    }
-    Ok(reports)
-}
-
-/// Every `*.json` in the directory that is a report, by name; other JSON is passed over aloud.
-fn in_directory(dir: &Path) -> Result<Vec<Named>, CommandError> {
-    let unreadable = |e: &dyn std::fmt::Display| {
-        CommandError::usage(format!("read directory: {}: {e}", dir.display()))
-    };
-    let entries = fs::read_dir(dir).map_err(|e| unreadable(&e))?;
-    let mut paths: Vec<PathBuf> = entries
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(|e| unreadable(&e))?
-        .into_iter()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .collect();
-    paths.sort();
-    let mut reports = Vec::new();
-    for path in paths {
-        match read(&path) {
-            Ok(report) => reports.push(report),
-            // A damaged report must not silently weaken the verdict.
-            Err(error) => eprintln!("fabbench: passed over: {error}"),
-        }
-    }
-    if reports.is_empty() {
-        return Err(unreadable(&"holds no report (*.json); give what --json=FILE or --out wrote"));
-    }
-    Ok(reports)
-}
-
-fn read(path: &Path) -> Result<Named, CommandError> {
-    let usage = |e: &dyn std::fmt::Display| {
-        CommandError::usage(format!("read report: {}: {e}", path.display()))
-    };
-    let size = fs::metadata(path).map_err(|e| usage(&e))?.len();
-    if size > LARGEST {
-        return Err(usage(&"more than 1 GiB: no report is as large; give the JSON report"));
-    }
-    let text = fs::read_to_string(path).map_err(|e| usage(&e))?;
-    let report = json::read(&text).map_err(|e| usage(&e))?;
-    Ok((path.display().to_string(), report))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use fabbench_reports::json;
+
     use super::*;
 
     const SAMPLE: &str = include_str!("../../reports/samples/hardware-unjudged.json");

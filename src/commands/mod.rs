@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod agent;
 pub mod allreduce;
+pub mod baseline;
 pub mod bw;
 pub mod ceiling;
 pub mod check;
@@ -16,8 +17,10 @@ pub mod pair;
 pub mod rate;
 pub mod report;
 pub mod run;
+pub mod saved;
 pub mod softroce;
 pub mod topo;
+pub mod trend;
 
 use std::io::Write;
 
@@ -74,6 +77,8 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
         Command::Check(args) => check::run(args),
         Command::Allreduce(args) => allreduce::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Baseline(args) => baseline::run(args),
+        Command::Trend(args) => trend::run(args),
         Command::Devices(args) => devices::run(args),
         Command::Advise(args) => advise::run(args),
         Command::Topo(args) => topo::run(args),

@@ -2,6 +2,7 @@
 
 mod agent;
 mod allreduce;
+mod baseline;
 mod bw;
 mod ceiling;
 mod check;
@@ -18,3 +19,4 @@ mod report;
 mod softroce;
 mod support;
 mod together;
+mod trend;

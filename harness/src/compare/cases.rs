@@ -58,6 +58,11 @@ pub(super) fn collect(runs: &[(&str, &Report)]) -> BTreeMap<Key, Samples> {
     all
 }
 
+/// The figures of one run, by meaning: what its repeats gave.
+pub(super) fn values(report: &Report) -> BTreeMap<Key, Vec<f64>> {
+    of_report(report).into_iter().map(|(key, (values, _))| (key, values)).collect()
+}
+
 type OfRun = (Vec<f64>, BTreeMap<&'static str, String>);
 
 /// A case that stands twice in a report gives its repeats to one.

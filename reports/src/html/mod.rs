@@ -3,8 +3,10 @@
 mod comparison;
 mod facts;
 mod results;
+mod trend;
 
 pub use comparison::comparison;
+pub use trend::trend;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

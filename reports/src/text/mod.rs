@@ -9,12 +9,14 @@ mod hosts;
 mod layout;
 mod line;
 mod results;
+mod trend;
 
 pub use crate::compared::summary as comparison_line;
 pub use advice::{advice, questions};
 pub use comparison::comparison;
 pub use hosts::devices;
 pub use line::{report_line, result_line};
+pub use trend::trend;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -10,6 +10,7 @@ use fabbench_reports::model::{
     NotMeasured, Path, Port, Rail, RankTime, RankWait, Rate, Repeat, Report, SCHEMA, Status, Tool,
     Verdict,
 };
+use fabbench_reports::trend::{Line, Step, TREND_SCHEMA, Trend};
 
 const VERSION: &str = "0.1.0 (3f2a91c04d17)";
 
@@ -283,6 +284,43 @@ pub fn comparison() -> Comparison {
             after: "28.41.1000".into(),
         }],
         status: Status::Fail,
+    }
+}
+
+/// Five runs, the last with new firmware; figures made up.
+pub fn trend() -> Trend {
+    let comparison = comparison();
+    let run = |n: usize| Run {
+        source: format!("runs/{n}.json"),
+        started: format!("2025-03-0{n}T09:00:00Z"),
+        ..comparison.after[0].clone()
+    };
+    let line = |rail: usize, values: Vec<Option<f64>>, ratio, became, status| Line {
+        case: comparison.figures[rail].case.clone(),
+        figure: "goodput".into(),
+        unit: Unit::BitPerSecond,
+        values,
+        last_ratio: Some(ratio),
+        last_became: Some(became),
+        last_status: Some(status),
+    };
+    let gigabits = |all: [f64; 5]| all.map(|gbps| Some(gbps * 1e9)).to_vec();
+    let mut gap = gigabits([391.0, 390.0, 392.0, 391.0, 391.0]);
+    gap[2] = None;
+    Trend {
+        schema: TREND_SCHEMA.into(),
+        runs: (1..=5).map(run).collect(),
+        lines: vec![
+            line(
+                0,
+                gigabits([391.0, 392.0, 390.0, 391.0, 356.0]),
+                0.91,
+                Became::Worse,
+                Status::Fail,
+            ),
+            line(1, gap, 1.0, Became::Same, Status::Pass),
+        ],
+        steps: vec![Step { run: 4, changes: comparison.changes.clone() }],
     }
 }
 

@@ -1,5 +1,6 @@
 //! What `pair`, `lat` and `bw` have in common: from hosts as typed to a report and an exit code.
 
+pub mod baseline;
 pub mod collect;
 pub mod group;
 pub mod knobs;
@@ -40,6 +41,7 @@ use crate::session::interrupt::state_wanted;
 use crate::session::protocol::{CaseId, Prepare, Role};
 use crate::session::token;
 use crate::session::{HostFailure, HostSpec, Interrupt, Launch, Session, parse_hosts};
+use baseline::Baseline;
 use collect::CaseOutcome;
 use group::{CaseEnd, Preparer};
 use outputs::{Form, Outputs};
@@ -86,6 +88,8 @@ pub fn run(request: &Request) -> Result<ExitCode, CommandError> {
     let choice = profile(&request.judge.profile)?;
     let declared = declared(&request.judge.declare_rate, &specs)?;
     let selection = selection(request.devices, &declared)?;
+    let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+    let baseline = Baseline::of(request.judge, &names, &request.suite)?;
     let outputs = Outputs::prepare(request.output)?;
     let launch = launch(request.launch, request.output.verbose)?;
     let interrupt = install_interrupt()?;
@@ -94,7 +98,7 @@ pub fn run(request: &Request) -> Result<ExitCode, CommandError> {
     let facts = all_facts(&mut session, &interrupt)?;
     let site = Site::new(&specs, [&facts[0], &facts[1]], request, &selection)?;
     let ceilings = ceiling::Site::new(&site.hosts, &site.facts, declared);
-    let judging = Judging { choice, ceilings };
+    let judging = Judging { choice, ceilings, baseline };
     let mut campaign = Campaign::new(&site, request, session, outputs, started, judging)?;
     campaign.measure(&interrupt);
     campaign.finish(&interrupt)
@@ -298,6 +302,7 @@ fn family(transport: Transport) -> &'static str {
 struct Judging {
     choice: Choice,
     ceilings: ceiling::Site,
+    baseline: Option<Baseline>,
 }
 
 /// A run under way.
@@ -519,10 +524,14 @@ impl<'a> Campaign<'a> {
         };
         verdict::judge(&mut report, &self.judging.choice);
         let output = self.request.output;
+        let comparison = self.judging.baseline.as_ref().map(|kept| kept.hold(&mut report));
         let report = handed_on(report, output)?;
         let alone = self.outputs.alone_on_stdout();
         let written = self.outputs.complete(&report);
         print(&report, output, alone)?;
+        if let Some(comparison) = comparison.filter(|_| alone.is_none() && in_full(output)) {
+            print_page(&format!("\n{}", text::comparison(&comparison, &text_options(output))))?;
+        }
         written?;
         if interrupted {
             return Ok(ExitCode::INTERRUPTED);
@@ -561,6 +570,11 @@ pub fn handed_on(report: Report, output: &OutputArgs) -> Result<Report, CommandE
     Redactor::default()
         .report(&report)
         .map_err(|e| CommandError::incomplete(format!("redact report: {e}")))
+}
+
+/// Whether a person reads more than a line, and may read names.
+fn in_full(output: &OutputArgs) -> bool {
+    !output.quiet && !output.nagios && !output.redact
 }
 
 /// Exit code of a judged report, as people or as Nagios read it.
