@@ -53,6 +53,7 @@ pub fn merge(reports: &[(&str, &Report)]) -> Result<Report, MergeError> {
         checks: Vec::new(),
         topology: Vec::new(),
         measurements: Vec::new(),
+        matrices: reports.iter().flat_map(|(_, report)| report.matrices.clone()).collect(),
         not_measured: Vec::new(),
         diagnosis: Vec::new(),
         verdict: verdict(reports),

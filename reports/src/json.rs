@@ -91,6 +91,7 @@ mod tests {
             checks: vec![],
             topology: vec![],
             measurements: vec![],
+            matrices: vec![],
             not_measured: vec![],
             diagnosis: vec![],
             verdict: Verdict {

@@ -49,6 +49,9 @@ pub struct Report {
     pub topology: Vec<HostTopology>,
     /// One entry a measured case.
     pub measurements: Vec<Measurement>,
+    /// Figures between every two hosts, where an entry a pair would be too much.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub matrices: Vec<Matrix>,
     /// What was planned and could not be measured, or what this command does not measure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_measured: Vec<NotMeasured>,
@@ -57,6 +60,20 @@ pub struct Report {
     pub diagnosis: Vec<Diagnosis>,
     /// The sum of it.
     pub verdict: Verdict,
+}
+
+/// A figure between every two hosts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Matrix {
+    /// What was measured, e.g. `bandwidth 64 KiB WRITE, each pair alone`.
+    pub title: String,
+    /// `bit/s` or `ns`.
+    pub unit: String,
+    /// Hosts in the order of rows and columns.
+    pub hosts: Vec<String>,
+    /// By the host that sends, then by the host that receives; null where nothing was measured.
+    pub values: Vec<Vec<Option<f64>>>,
 }
 
 /// The program that wrote a report.

@@ -34,6 +34,7 @@ fn report(cases: &[Vec<f64>]) -> Report {
         checks: vec![],
         topology: vec![],
         measurements,
+        matrices: vec![],
         not_measured: vec![],
         diagnosis: vec![],
         verdict: Verdict {

@@ -94,6 +94,7 @@ fn judged_with(soft: bool, measurements: Vec<Measurement>, change: impl Fn(&mut 
         checks: vec![check("device", Status::Pass)],
         topology: vec![],
         measurements,
+        matrices: vec![],
         not_measured: vec![],
         diagnosis: vec![],
         verdict: Verdict {

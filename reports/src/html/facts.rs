@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::{Table, cell, chip, section};
+use super::{Table, cell, chip, section, tree};
 use crate::model::{Check, Device, Host, Measurement, Port, Status};
 use crate::units::{BitRate, Span, Time};
 use crate::view::View;
@@ -245,6 +245,7 @@ pub(super) fn topology(view: &View) -> Markup {
             }
         }
         (gpus.draw())
+        div class="plots" { @for host in hosts { (tree::figure(host)) } }
         (findings.draw())
     };
     section("GPUs and HCAs", body)

@@ -2,10 +2,13 @@
 
 mod comparison;
 mod facts;
+mod heat;
 mod results;
+mod tree;
 mod trend;
 
 pub use comparison::comparison;
+pub use tree::topology_svg;
 pub use trend::trend;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -36,6 +39,7 @@ pub fn report(report: &Report) -> String {
             (facts::rails(&view))
             (facts::checks(&view))
             (facts::topology(&view))
+            (heat::maps(&view))
             (results::integrity(&view))
             (results::bandwidth(&view))
             (results::by_size(&view))

@@ -465,6 +465,7 @@ fn pair(hosts: Vec<Host>, status: Status, function: Status, performance: Status)
         checks: vec![],
         topology: vec![],
         measurements: vec![],
+        matrices: vec![],
         not_measured: vec![],
         diagnosis: vec![],
         verdict: Verdict { status, function, performance, reasons: vec![], next: vec![] },

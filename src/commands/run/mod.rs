@@ -515,6 +515,7 @@ impl<'a> Campaign<'a> {
             hosts: self.site.hosts.to_vec(),
             rails: report_rails(&self.rails, &self.measurements),
             checks,
+            matrices: Vec::new(),
             not_measured: [self.not_measured, gpu_memory(&topology), self.request.beyond.clone()]
                 .concat(),
             topology,
