@@ -446,12 +446,17 @@ pub enum Require {
 
 /// `fabbench topo`
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct TopoArgs {
+    /// What else to do.
+    #[command(subcommand)]
+    pub action: Option<TopoAction>,
     /// Host [default: local]
     #[arg(conflicts_with = "from")]
     pub host: Option<String>,
     /// Read a capture instead: NCCL or RCCL topology XML, hwloc XML, a tar of /sys or a directory
-    /// that holds one, text of lspci -tv or nvidia-smi topo -m, or of fabbench devices --capture
+    /// that holds one, text of lspci -tv or nvidia-smi topo -m, JSON of rdma_topo dump, what fabbench
+    /// topo dump or fabbench devices --capture wrote
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
     /// Fail what is only worth a warning otherwise
@@ -469,12 +474,43 @@ pub struct TopoArgs {
     /// All that is known of one GPU's paths, by name or PCI address
     #[arg(long, value_name = "GPU")]
     pub explain: Option<String>,
+    /// Write the PCIe tree as a picture
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub svg: Option<PathBuf>,
+    /// Fail what is not as expected: GPUs and HCAs on each switch (1:1, 2:1), or a file with [pairs]
+    /// as GPU0 = "mlx5_0" or GPU0 = { hca = "mlx5_0", path = "PIX" }
+    #[arg(long, value_name = "GPUS:HCAS|FILE")]
+    pub expect: Option<String>,
+    /// What differs between two machines: hosts, or captures; exit 1 when anything does
+    #[arg(long, num_args = 2, value_names = ["A", "B"])]
+    #[arg(conflicts_with_all = ["host", "from", "tree", "matrix", "explain", "svg", "expect"])]
+    pub compare: Vec<String>,
     /// Say more about what happens
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Hosts.
     #[command(flatten)]
     pub launch: LaunchArgs,
+}
+
+/// Actions beside judging.
+#[derive(Debug, Subcommand)]
+pub enum TopoAction {
+    /// Write what topology is read from as an archive for --from, without serial numbers, GUIDs,
+    /// addresses and host names
+    Dump {
+        /// Host [default: local]
+        host: Option<String>,
+        /// File to write
+        #[arg(long, value_name = "FILE", default_value = "topology.tar.gz")]
+        out: PathBuf,
+        /// Say more about what happens
+        #[arg(short, long, action = clap::ArgAction::Count)]
+        verbose: u8,
+        /// Hosts.
+        #[command(flatten)]
+        launch: LaunchArgs,
+    },
 }
 
 /// How packets travel.

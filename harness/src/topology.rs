@@ -5,8 +5,11 @@
 
 mod assign;
 pub mod bdf;
+pub mod capture;
+pub mod changes;
 pub mod devices;
 pub mod distance;
+pub mod expect;
 mod findings;
 mod import;
 mod judge;
@@ -14,6 +17,7 @@ pub mod model;
 pub mod report;
 mod scene;
 pub mod view;
+pub mod visible;
 
 pub use import::sysfs::{config_text, read as read_snapshot};
 pub use import::{INPUT_LIMIT, ImportError, read};

@@ -517,3 +517,19 @@ fn a_redacted_report_names_nobody_and_keeps_its_sense() {
     assert_eq!(figures(&redacted), figures(&report));
     assert_eq!(redacted.measurements[0].data_from.split('/').next(), Some("host-1"));
 }
+
+#[test]
+fn a_trend_reads_as_text() {
+    let poisoned = |text: &str| {
+        let mut trend = builder::trend();
+        trend.lines.iter_mut().for_each(|line| line.case = text.to_owned());
+        trend.runs.iter_mut().for_each(|run| run.source = text.to_owned());
+        trend
+    };
+    let plain = html::trend(&poisoned("x"));
+    for text in HOSTILE {
+        let page = html::trend(&poisoned(text));
+        reads_as_text(text, &page);
+        assert_eq!(elements(&page), elements(&plain), "{text:?}");
+    }
+}

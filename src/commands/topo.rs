@@ -2,32 +2,131 @@
 
 use std::path::Path;
 
+use fabbench_harness::snapshot::HostFacts;
+use fabbench_harness::topology::expect::Expectation;
 use fabbench_harness::topology::model::Topology;
-use fabbench_harness::topology::{self, Assessment, Rules, report, view};
-use fabbench_reports::model::Status;
+use fabbench_harness::topology::{
+    self, Assessment, Rules, capture, changes, report, view, visible,
+};
+use fabbench_reports::comparison::Change;
+use fabbench_reports::html::topology_svg;
+use fabbench_reports::model::{HostTopology, Status};
 use fabbench_reports::text::printable;
 
+use super::files::Place;
 use super::run::{all_facts, install_interrupt, launch, start};
 use super::{CommandError, ExitCode, print_page};
-use crate::cli::{Require, TopoArgs};
+use crate::cli::{LaunchArgs, Require, TopoAction, TopoArgs};
 use crate::host::snapshot;
 use crate::session::parse_hosts;
 
-/// Reads, judges, prints. Exit 1 when the verdict is FAIL, 3 when it cannot be told.
+/// Reads, judges, prints. Exit 1 when the verdict is FAIL or something is not as expected, 3 when it
+/// cannot be told.
 pub fn run(args: &TopoArgs) -> Result<ExitCode, CommandError> {
+    if let Some(TopoAction::Dump { host, out, verbose, launch }) = &args.action {
+        return dump(host.as_deref().unwrap_or("local"), out, *verbose, launch);
+    }
+    if let [a, b] = args.compare.as_slice() {
+        return compare(args, a, b);
+    }
+    let expected = args.expect.as_deref().map(expectation).transpose()?;
+    let svg = args.svg.as_deref().map(|path| Ok((path, Place::open(path)?))).transpose()?;
     let Seen { name, source, topology } = match &args.from {
         Some(path) => from_capture(path)?,
-        None => live(args)?,
+        None => live(args.host.as_deref().unwrap_or("local"), args.verbose, &args.launch)?,
     };
-    let rules = Rules { same_switch: args.require == Some(Require::SameSwitch) };
-    let assessment = topology::judge(&topology, rules);
-    let page = page(args, &name, &source, &topology, &assessment)?;
+    let assessment = topology::judge(&topology, rules(args));
+    let mut page = page(args, &name, &source, &topology, &assessment)?;
+    let differences = expected.map(|e| e.differences(&assessment)).unwrap_or_default();
+    if !args.json {
+        page.extend(differences.iter().map(|line| format!("not as expected: {line}\n")));
+    }
     print_page(&printable(page.trim_end()))?;
+    if let Some((path, place)) = svg {
+        let report = report::report(&name, &source, &topology, &assessment);
+        place.fill(path, &topology_svg(&report))?;
+    }
+    if !differences.is_empty() {
+        if args.json {
+            differences.iter().for_each(|line| eprintln!("not as expected: {}", printable(line)));
+        }
+        return Ok(ExitCode::FAIL);
+    }
     Ok(match assessment.status {
         Status::Fail | Status::Error => ExitCode::FAIL,
         Status::Unknown | Status::Incomplete => ExitCode::INCOMPLETE,
         Status::Pass | Status::Warn | Status::NotApplicable | Status::Unjudged => ExitCode::PASS,
     })
+}
+
+fn rules(args: &TopoArgs) -> Rules {
+    Rules { same_switch: args.require == Some(Require::SameSwitch) }
+}
+
+/// `1:1`, else a file of pairs.
+fn expectation(text: &str) -> Result<Expectation, CommandError> {
+    if let Some(shape) = Expectation::shape(text) {
+        return Ok(shape);
+    }
+    let content = std::fs::read_to_string(text).map_err(|e| {
+        CommandError::usage(format!("--expect: neither GPUS:HCAS nor a file: {text}: {e}"))
+    })?;
+    Expectation::pairs(&content).map_err(|e| CommandError::usage(format!("--expect: {text}: {e}")))
+}
+
+/// What differs between two machines.
+fn compare(args: &TopoArgs, a: &str, b: &str) -> Result<ExitCode, CommandError> {
+    let host = |typed: &str| -> Result<HostTopology, CommandError> {
+        let path = Path::new(typed);
+        let seen = if path.exists() {
+            from_capture(path)?
+        } else {
+            live(typed, args.verbose, &args.launch)?
+        };
+        let assessment = topology::judge(&seen.topology, rules(args));
+        Ok(report::report(typed, &seen.source, &seen.topology, &assessment))
+    };
+    let (a, b) = (host(a)?, host(b)?);
+    let changes = changes::between(&a, &b);
+    let page = if args.json {
+        serde_json::to_string_pretty(&changes)
+            .map_err(|e| CommandError::incomplete(format!("write differences: {e}")))?
+    } else {
+        differences(&a.host, &b.host, &changes)
+    };
+    print_page(&printable(&page))?;
+    Ok(if changes.is_empty() { ExitCode::PASS } else { ExitCode::FAIL })
+}
+
+fn differences(a: &str, b: &str, changes: &[Change]) -> String {
+    if changes.is_empty() {
+        return format!("{a} and {b}: alike");
+    }
+    let line = |c: &Change| format!("{} {}: {a} {}, {b} {}", c.object, c.what, c.before, c.after);
+    changes.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Writes what topology is read from, without what names its owner.
+fn dump(
+    host: &str,
+    out: &Path,
+    verbose: u8,
+    launch: &LaunchArgs,
+) -> Result<ExitCode, CommandError> {
+    let failed = |e: &dyn std::fmt::Display| {
+        CommandError::incomplete(format!("write topology: {}: {e}", out.display()))
+    };
+    let (_, facts) = facts(host, verbose, launch)?;
+    let safe = capture::anonymised(&facts.snapshot);
+    let packed = capture::pack(&safe).map_err(|e| failed(&e))?;
+    std::fs::write(out, packed).map_err(|e| failed(&e))?;
+    let path = out.display();
+    print_page(&format!(
+        "{path}: {} files of {host}; look through it before you hand it on: tar tzf {path}; read it by \
+         fabbench topo --from {path}",
+        safe.entries.len()
+    ))?;
+    Ok(ExitCode::PASS)
 }
 
 /// A topology and where it is from.
@@ -87,21 +186,34 @@ fn from_capture(path: &Path) -> Result<Seen, CommandError> {
     Ok(Seen { source, name, topology })
 }
 
-/// The machine of an agent.
-fn live(args: &TopoArgs) -> Result<Seen, CommandError> {
-    let typed = args.host.as_deref().unwrap_or("local");
+/// The machine of an agent; of this one with the filters that its jobs are started under.
+fn live(typed: &str, verbose: u8, launch: &LaunchArgs) -> Result<Seen, CommandError> {
+    let (name, facts) = facts(typed, verbose, launch)?;
+    let mut topology = topology::read_snapshot(&facts.snapshot)
+        .map_err(|what| CommandError::incomplete(format!("{typed}: read topology: {what}")))?;
+    if typed == "local" {
+        let variable = |name: &str| std::env::var(name).ok();
+        let (cuda, nccl) = (variable("CUDA_VISIBLE_DEVICES"), variable("NCCL_IB_HCA"));
+        visible::restrict(&mut topology, cuda.as_deref(), nccl.as_deref());
+    }
+    Ok(Seen { name, source: report::live_source(&topology), topology })
+}
+
+fn facts(
+    typed: &str,
+    verbose: u8,
+    launching: &LaunchArgs,
+) -> Result<(String, HostFacts), CommandError> {
     let specs = parse_hosts(&[typed]).map_err(|e| CommandError::usage(e.to_string()))?;
-    let launch = launch(&args.launch, args.verbose)?;
+    let launch = launch(launching, verbose)?;
     let interrupt = install_interrupt()?;
     let mut session = start(&specs, &launch, &interrupt)?;
     let all = all_facts(&mut session, &interrupt)?;
     session.close();
-    let (Some(spec), Some(facts)) = (specs.first(), all.first()) else {
-        return Err(CommandError::incomplete(format!("{typed}: no answer; try again with -v")));
-    };
-    let topology = topology::read_snapshot(&facts.snapshot)
-        .map_err(|what| CommandError::incomplete(format!("{typed}: read topology: {what}")))?;
-    Ok(Seen { name: spec.name.clone(), source: report::live_source(&topology), topology })
+    match (specs.first(), all.into_iter().next()) {
+        (Some(spec), Some(facts)) => Ok((spec.name.clone(), facts)),
+        _ => Err(CommandError::incomplete(format!("{typed}: no answer; try again with -v"))),
+    }
 }
 
 #[cfg(test)]

@@ -212,6 +212,7 @@ impl Taker<'_> {
     fn configurations(&mut self) {
         const PCI: &str = "/sys/bus/pci/devices";
         const WANTED: [&str; 2] = ["0x0604", "0x02"];
+        self.product_data();
         for name in self.snapshot.names(PCI).to_vec() {
             let device = format!("{PCI}/{name}");
             let class = self.snapshot.text(&format!("{device}/class"));
@@ -219,6 +220,26 @@ impl Taker<'_> {
                 continue;
             }
             let path = format!("{device}/config");
+            match bytes(&self.real(Path::new(&path))) {
+                Ok(content) => self.keep(Path::new(&path), Entry::Text(config_text(&content))),
+                Err(error) => self.failed(Path::new(&path), &error),
+            }
+        }
+    }
+
+    /// Vital product data of InfiniBand functions and DMA functions of NVIDIA's adapters, which tell
+    /// what belongs together and what manages NVLink; binary, so kept as hex digits. For root alone.
+    fn product_data(&mut self) {
+        const PCI: &str = "/sys/bus/pci/devices";
+        const WANTED: [&str; 2] = ["0x0207", "0x0801"];
+        for name in self.snapshot.names(PCI).to_vec() {
+            let text = |file: &str| self.snapshot.text(&format!("{PCI}/{name}/{file}"));
+            let nvidia = text("vendor") == Some("0x15b3");
+            let class = text("class").unwrap_or_default();
+            if !nvidia || !WANTED.iter().any(|own| class.starts_with(own)) {
+                continue;
+            }
+            let path = format!("{PCI}/{name}/vpd");
             match bytes(&self.real(Path::new(&path))) {
                 Ok(content) => self.keep(Path::new(&path), Entry::Text(config_text(&content))),
                 Err(error) => self.failed(Path::new(&path), &error),

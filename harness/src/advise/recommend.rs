@@ -9,6 +9,7 @@ use super::AdviseError;
 use super::answer::Question;
 use super::estimate::{Algorithm, Model, Path};
 use super::job::{Compute, Scheme, Task, Tokens, Train};
+use super::link::Link;
 
 /// A change of efficiency that is worth a sentence.
 const WORTH: f64 = 0.01;
@@ -225,7 +226,7 @@ fn storage(question: &Question) -> Result<Option<Recommendation>, AdviseError> {
     if rate <= 0.0 {
         return Ok(None);
     }
-    let part = |link: &super::link::Link| {
+    let part = |link: &Link| {
         let node = f64::from(link.nics) * link.rate(f64::INFINITY, super::link::Corner::Nominal);
         rate / node
     };
@@ -334,7 +335,7 @@ pub(super) fn inputs(question: &Question) -> Vec<Input> {
     all
 }
 
-fn link_input(link: &super::link::Link) -> Input {
+fn link_input(link: &Link) -> Input {
     let last = link.points.last().map_or(0.0, |point| point.rate.nominal);
     let figures = format!(
         "{}: {} per NIC, {} a node, {} per step",

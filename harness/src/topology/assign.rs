@@ -91,6 +91,7 @@ mod tests {
             devices: vec![],
             bdf: None,
             nodes: vec![],
+            dma: vec![],
             rate_mbps: Some(*rate),
             link_layer: None,
             excluded: None,

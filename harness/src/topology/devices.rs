@@ -37,6 +37,11 @@ fn is_gpu(class: u32, pair: Option<(u16, u16)>) -> bool {
     }
 }
 
+/// Root ports of Grace and Vera, NVIDIA's processors.
+pub fn is_grace_root(pair: Option<(u16, u16)>) -> bool {
+    matches!(pair, Some((0x10de, 0x22b1 | 0x22b2 | 0x22b8 | 0x2f95 | 0x2f96)))
+}
+
 /// Whether a network function is of a kind that has verbs: InfiniBand by class, else by maker.
 /// Without ids it is assumed, since files without them list nothing but what NCCL shall use.
 pub fn likely_verbs(class: u32, pair: Option<(u16, u16)>) -> bool {

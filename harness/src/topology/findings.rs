@@ -1,11 +1,13 @@
 //! Remarks beside the class: links, ACS, IOMMU, software, and what is odd about the whole. They never
 //! change a class.
 
+mod acs;
+
 use fabbench_reports::model::Status;
 
 use super::distance::{self, Class};
-use super::judge::GpuVerdict;
-use super::model::{Fact, Kind, Node, Source, Topology};
+use super::judge::{GpuVerdict, comparable};
+use super::model::{Fact, Kind, Source, Topology};
 use super::scene::{Adapter, Scene};
 
 /// A remark.
@@ -29,7 +31,7 @@ pub fn all(topology: &Topology, scene: &Scene, gpus: &[GpuVerdict]) -> Vec<Findi
     found.extend(links(topology, scene));
     found.extend(peers(topology, scene));
     found.extend(shared_uplinks(topology, scene));
-    found.extend(acs(topology, scene, gpus));
+    found.extend(acs::acs(topology, scene, gpus));
     found.extend(iommu(topology));
     found.extend(software(topology));
     found.extend(pairing(scene, gpus));
@@ -206,97 +208,6 @@ fn shared_uplinks(topology: &Topology, scene: &Scene) -> Vec<Finding> {
     found
 }
 
-/// Bridges on the way between a GPU and its adapter, both ends and the root complex left out.
-fn bridges_between(topology: &Topology, gpu: usize, hca: usize) -> Vec<usize> {
-    let above_gpu: Vec<usize> = topology.chain(gpu).skip(1).collect();
-    let above_hca: Vec<usize> = topology.chain(hca).skip(1).collect();
-    let Some(&meeting) = above_gpu.iter().find(|at| above_hca.contains(at)) else {
-        return Vec::new();
-    };
-    let below = |chain: &[usize]| -> Vec<usize> {
-        chain.iter().copied().take_while(|&at| at != meeting).collect()
-    };
-    let mut bridges = below(&above_gpu);
-    bridges.extend(below(&above_hca));
-    bridges
-}
-
-/// ACS that sends peer traffic up to the root complex.
-fn acs(topology: &Topology, scene: &Scene, gpus: &[GpuVerdict]) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
-    let mut hidden = false;
-    for (gpu, verdict) in scene.gpus.iter().zip(gpus) {
-        let (Some(at), Some(hca)) = (gpu.node, verdict.hca) else { continue };
-        if !verdict.class.shares_switch() {
-            continue;
-        }
-        let adapter = &scene.adapters[hca];
-        for bridge in adapter.nodes.iter().flat_map(|&hca| bridges_between(topology, at, hca)) {
-            let node = &topology.nodes[bridge];
-            hidden |= node.acs == Fact::NotPermitted;
-            let Some(finding) = redirect(topology, node) else { continue };
-            match found.iter_mut().find(|other| other.text == finding.text) {
-                Some(other) if !other.object.contains(&gpu.name) => {
-                    other.object = format!("{}, {}", other.object, gpu.name);
-                }
-                Some(_) => {}
-                None => {
-                    let object = format!("{}, {}", adapter.name, gpu.name);
-                    found.push(Finding { object, ..finding });
-                }
-            }
-        }
-    }
-    if hidden && found.is_empty() {
-        let mut finding =
-            remark("acs", "bridges", Status::Unknown, "not checked: needs root".into());
-        finding.remedy = "run it as root, or: sudo lspci -vvv | grep ACSCtl".into();
-        found.extend(groups(topology, scene, gpus));
-        found.push(finding);
-    }
-    found
-}
-
-fn redirect(topology: &Topology, node: &Node) -> Option<Finding> {
-    let acs = node.acs.known().filter(|acs| acs.request_redirect || acs.completion_redirect)?;
-    let sign = |on: bool| if on { '+' } else { '-' };
-    let bdf = node.bdf.map(|bdf| bdf.to_string()).unwrap_or_default();
-    let guest = topology.machine.guest == Fact::Known(true);
-    let status = match (guest, acs.direct_translated) {
-        (true, _) => Status::Unjudged,
-        (false, true) => Status::Warn,
-        (false, false) => Status::Fail,
-    };
-    Some(Finding {
-        id: "acs",
-        object: String::new(),
-        status,
-        text: format!(
-            "ReqRedir{} CmpltRedir{} on {bdf}: peer traffic goes up through the root complex",
-            sign(acs.request_redirect),
-            sign(acs.completion_redirect)
-        ),
-        remedy: format!(
-            "on bare metal: turn ACS off in the BIOS, or: setpci -s {bdf} ECAP_ACS+6.w=0000 (needs \
-             root, weakens isolation, lasts until reboot)"
-        ),
-    })
-}
-
-/// Without root: a GPU and an adapter in one IOMMU group are not isolated from each other.
-fn groups(topology: &Topology, scene: &Scene, gpus: &[GpuVerdict]) -> Option<Finding> {
-    let together = scene.gpus.iter().zip(gpus).filter(|(gpu, verdict)| {
-        let gpu = gpu.node.and_then(|at| topology.nodes[at].iommu_group.known());
-        let nodes = verdict.hca.map(|hca| &scene.adapters[hca].nodes[..]).unwrap_or_default();
-        gpu.is_some() && nodes.iter().any(|&at| topology.nodes[at].iommu_group.known() == gpu)
-    });
-    let names: Vec<&str> = together.map(|(gpu, _)| gpu.name.as_str()).collect();
-    (!names.is_empty()).then(|| {
-        let text = "shares the IOMMU group of its HCA: ACS does not isolate them".into();
-        remark("acs", &names.join(" "), Status::Unjudged, text)
-    })
-}
-
 fn iommu(topology: &Topology) -> Option<Finding> {
     let kind = topology.machine.iommu.as_known()?;
     if topology.machine.guest == Fact::Known(true) || !kind.contains("DMA") {
@@ -356,6 +267,7 @@ fn software(topology: &Topology) -> Vec<Finding> {
 
 /// GPUs that share an adapter, and pairings that the input cannot decide.
 fn pairing(scene: &Scene, gpus: &[GpuVerdict]) -> Vec<Finding> {
+    let idle = idle(scene, gpus);
     let mut found = Vec::new();
     for (at, hca) in scene.adapters.iter().enumerate() {
         let served: Vec<&str> = gpus
@@ -366,7 +278,19 @@ fn pairing(scene: &Scene, gpus: &[GpuVerdict]) -> Vec<Finding> {
             .collect();
         if served.len() > 1 {
             let text = format!("serves {} GPUs: {}", served.len(), served.join(" "));
-            found.push(remark("pairing", &hca.name, Status::Unjudged, text));
+            found.push(match idle {
+                Some(idle) => Finding {
+                    id: "pairing",
+                    object: hca.name.clone(),
+                    status: Status::Fail,
+                    text: format!("{text}, while {idle} idles"),
+                    remedy:
+                        "a GPU or an HCA is in the wrong slot: compare with a node that is right \
+                             (fabbench topo --compare A B)"
+                            .into(),
+                },
+                None => remark("pairing", &hca.name, Status::Unjudged, text),
+            });
         }
     }
     let crowded = gpus.iter().filter(|v| v.class == Class::Pix && v.equals.len() >= 4).count();
@@ -383,6 +307,24 @@ fn pairing(scene: &Scene, gpus: &[GpuVerdict]) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// An adapter of the same kind that serves no GPU, on a node that has adapters enough and on which
+/// most GPUs have one to themselves: there, sharing is no design.
+fn idle<'a>(scene: &'a Scene, gpus: &[GpuVerdict]) -> Option<&'a str> {
+    let mut served = vec![0; scene.adapters.len()];
+    gpus.iter().filter_map(|verdict| verdict.hca).for_each(|hca| served[hca] += 1);
+    let own = |v: &&GpuVerdict| v.class.shares_switch() && v.hca.is_some_and(|h| served[h] == 1);
+    let alone = gpus.iter().filter(own).count();
+    if alone * 2 <= gpus.len() || scene.eligible().count() < gpus.len() {
+        return None;
+    }
+    let serving: Vec<usize> = scene.eligible().filter(|&hca| comparable(scene, hca)).collect();
+    if serving.len() < gpus.len() {
+        return None;
+    }
+    let idle = serving.into_iter().find(|&hca| served[hca] == 0)?;
+    Some(&scene.adapters[idle].name)
 }
 
 /// Adapters that take no part, and those near no GPU.

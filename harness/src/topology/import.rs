@@ -5,7 +5,9 @@ mod hwloc;
 mod lspci;
 mod matrix;
 mod nccl;
+mod rdma_topo;
 pub mod sysfs;
+mod vpd;
 
 use roxmltree::{Document, ParsingOptions};
 
@@ -51,7 +53,8 @@ pub enum ImportError {
 
 /// What can be given, for messages.
 const READABLE: &str = "give a NCCL or RCCL topology file (NCCL_TOPO_DUMP_FILE), an hwloc export \
-(lstopo x.xml), a tar of /sys, the text of lspci -tv or of nvidia-smi topo -m, or what fabbench devices --capture wrote";
+(lstopo x.xml), a tar of /sys, the text of lspci -tv or of nvidia-smi topo -m, the JSON of rdma_topo dump, or what fabbench topo dump \
+or fabbench devices --capture wrote";
 
 /// Reads a capture; `name` is for messages.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Topology, ImportError> {
@@ -88,6 +91,11 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Topology, ImportError> {
         let facts: HostFacts = serde_json::from_str(text)
             .map_err(|_| refused("JSON, and not that of fabbench devices --capture"))?;
         return sysfs::read(&facts.snapshot).map_err(|what| refused(&what));
+    }
+    if rdma_topo::is_dump(text) {
+        let snapshot = rdma_topo::snapshot(text).map_err(|what| damaged("rdma_topo dump", what))?;
+        let topology = sysfs::read(&snapshot).map_err(|what| refused(&what))?;
+        return Ok(Topology { source: Source::RdmaTopo, ..topology });
     }
     if lspci::is_lspci(text) {
         return lspci::read(text).map_err(|what| damaged("lspci text", what));
@@ -182,6 +190,11 @@ fn speed_mts(text: &str) -> Option<u32> {
 fn width(text: &str) -> Option<u8> {
     let lanes: u8 = text.trim().trim_start_matches('x').parse().ok()?;
     (lanes > 0 && lanes <= 32).then_some(lanes)
+}
+
+/// Vital product data of a function.
+pub(super) fn vpd(data: &[u8]) -> super::model::Vpd {
+    vpd::parse(data)
 }
 
 /// Source of a live or archived `/sys`.

@@ -212,7 +212,7 @@ fn uneven(scene: &Scene) -> BTreeSet<usize> {
 
 /// Whether an adapter is of the kind that serves GPUs here: as fast as those that share a switch
 /// with one, of their link layer, and no bond (bonds serve storage and management).
-fn comparable(scene: &Scene, hca: usize) -> bool {
+pub(super) fn comparable(scene: &Scene, hca: usize) -> bool {
     let adapter = &scene.adapters[hca];
     let near = |at: &usize| scene.classes.iter().any(|row| row[*at].shares_switch());
     if near(&hca) {

@@ -56,6 +56,8 @@ pub enum Source {
     Lspci,
     /// Text of `nvidia-smi topo -m`.
     NvidiaSmi,
+    /// Dump of rdma-core's `rdma_topo`.
+    RdmaTopo,
 }
 
 impl Source {
@@ -67,6 +69,7 @@ impl Source {
             Source::HwlocXml => "hwloc XML",
             Source::Lspci => "lspci text",
             Source::NvidiaSmi => "nvidia-smi topo -m text",
+            Source::RdmaTopo => "rdma_topo dump JSON",
         }
     }
 }
@@ -182,10 +185,21 @@ pub struct Node {
     pub acs: Fact<Acs>,
     /// IOMMU group.
     pub iommu_group: Fact<u32>,
+    /// What its vital product data say.
+    pub vpd: Option<Vpd>,
     /// GPU.
     pub gpu: Option<Gpu>,
     /// Network adapter with the verbs devices on this function.
     pub hca: Option<Hca>,
+}
+
+/// Vital product data of a network adapter's function.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vpd {
+    /// Keyword V3: the same on all functions of one adapter, Data Direct's among them.
+    pub v3: Option<String>,
+    /// Marked as part of NVLink's management (`SW_MNG`).
+    pub nvlink_management: bool,
 }
 
 /// What a node is in the tree.
@@ -249,6 +263,46 @@ pub struct Acs {
     pub completion_redirect: bool,
     /// Translated requests may go directly.
     pub direct_translated: bool,
+    /// The source of requests is checked.
+    #[serde(default)]
+    pub source_validation: bool,
+    /// Requests may go up and come down again.
+    #[serde(default)]
+    pub upstream_forwarding: bool,
+}
+
+impl Acs {
+    /// By the bits of the control register that the rules look at.
+    pub fn of_control(control: u16) -> Acs {
+        let bit = |bit: u16| control & 1 << bit != 0;
+        Acs {
+            source_validation: bit(0),
+            request_redirect: bit(2),
+            completion_redirect: bit(3),
+            upstream_forwarding: bit(4),
+            direct_translated: bit(6),
+        }
+    }
+
+    /// Whether it is as a pattern of seven bits says, the highest (6) first; `x` fits either. Bits 1
+    /// and 5 are not kept and fit only `x`.
+    pub fn fits(self, pattern: &str) -> bool {
+        let bits = [
+            Some(self.direct_translated),
+            None,
+            Some(self.upstream_forwarding),
+            Some(self.completion_redirect),
+            Some(self.request_redirect),
+            None,
+            Some(self.source_validation),
+        ];
+        let fit = |(bit, wanted): (Option<bool>, u8)| match wanted {
+            b'0' => bit == Some(false),
+            b'1' => bit == Some(true),
+            _ => true,
+        };
+        bits.into_iter().zip(pattern.bytes()).all(fit)
+    }
 }
 
 /// A GPU.
@@ -275,6 +329,9 @@ pub struct Hca {
     pub virtual_of: Option<Bdf>,
     /// What the functions of one board share (GUID, serial number).
     pub board: Option<String>,
+    /// Nodes of its Data Direct functions, which read and write GPU memory for it.
+    #[serde(default)]
+    pub data_direct: Vec<usize>,
 }
 
 /// A verbs device's port.

@@ -54,6 +54,8 @@ pub struct Adapter {
     pub bdf: Option<Bdf>,
     /// Functions in the tree.
     pub nodes: Vec<usize>,
+    /// Its Data Direct functions in the tree: where they are, GPU memory is reached through them.
+    pub dma: Vec<usize>,
     /// Rate of its fastest port in Mb/s.
     pub rate_mbps: Option<u64>,
     /// Link layer of its first port.
@@ -96,6 +98,7 @@ fn of_tree(topology: &Topology) -> Scene {
         let paths = hca
             .nodes
             .iter()
+            .chain(&hca.dma)
             .filter_map(|&node| Some(distance::between(topology, &sockets, gpu.node?, node)));
         paths.min().unwrap_or(Class::Unknown)
     };
@@ -183,6 +186,9 @@ fn adapter(topology: &Topology, nodes: Vec<usize>) -> Adapter {
     let address = bdf.map_or_else(|| "HCA".to_owned(), |bdf| bdf.to_string());
     let down = !ports.is_empty() && ports.iter().all(|port| port.active == Fact::Known(false));
     let told = hcas.iter().find_map(|hca| hca.excluded.clone());
+    let mut dma: Vec<usize> = hcas.iter().flat_map(|hca| hca.data_direct.iter().copied()).collect();
+    dma.sort_unstable();
+    dma.dedup();
     Adapter {
         name: if devices.is_empty() { address } else { devices.join("+") },
         devices,
@@ -191,6 +197,7 @@ fn adapter(topology: &Topology, nodes: Vec<usize>) -> Adapter {
         link_layer: ports.iter().find_map(|port| port.link_layer.known()),
         excluded: told.or_else(|| down.then(|| "no port is ACTIVE".to_owned())),
         nodes,
+        dma,
     }
 }
 
@@ -227,6 +234,7 @@ fn of_matrix(topology: &Topology, matrix: &Matrix) -> Scene {
             devices: vec![device.unwrap_or(name)],
             bdf: None,
             nodes: Vec::new(),
+            dma: Vec::new(),
             rate_mbps: None,
             link_layer: None,
             excluded: None,

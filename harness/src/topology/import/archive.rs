@@ -72,7 +72,7 @@ fn unpack(reader: impl Read) -> Result<Snapshot, String> {
 
 /// A file's text; configuration space is binary and kept as hex digits.
 fn text(path: &str, content: &[u8]) -> String {
-    if path.ends_with("/config") {
+    if path.ends_with("/config") || path.ends_with("/vpd") {
         return super::sysfs::config_text(content);
     }
     String::from_utf8_lossy(content).into_owned()

@@ -319,6 +319,8 @@ fn block_line(block: &mut Block, line: &str) {
             request_redirect: rest.contains("ReqRedir+"),
             completion_redirect: rest.contains("CmpltRedir+"),
             direct_translated: rest.contains("DirectTrans+"),
+            source_validation: rest.contains("SrcValid+"),
+            upstream_forwarding: rest.contains("UpstreamFwd+"),
         });
     } else if line.contains("Bus: primary=") {
         let bus = |key| after(key).and_then(|rest| u8::try_from(hex(&word(rest))?).ok());

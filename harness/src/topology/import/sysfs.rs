@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::vpd;
 use super::{FUNCTIONS, hex, speed_mts, sysfs_topology, width};
 use crate::facts::view::View;
 use crate::snapshot::Snapshot;
@@ -11,7 +12,7 @@ use crate::topology::model::{
     Acs, Fact, Gpu, Hca, HcaPort, Ids, Kind, Link, LinkLayer, Machine, Node, Topology,
 };
 
-const PCI: &str = "/sys/bus/pci/devices";
+pub(super) const PCI: &str = "/sys/bus/pci/devices";
 const INFINIBAND: &str = "/sys/class/infiniband";
 const NODES: &str = "/sys/devices/system/node";
 
@@ -31,8 +32,22 @@ pub fn read(snapshot: &Snapshot) -> Result<Topology, String> {
     }
     let placed = tree(&view, &paths, &mut topology);
     adapters(&view, &placed, &mut topology);
+    vpd::add(&view, &mut topology);
+    grace(&mut topology);
     iommu(&view, &mut topology);
     Ok(topology)
+}
+
+/// GPUs below a root port of NVIDIA's own processors reach it by C2C.
+fn grace(topology: &mut Topology) {
+    for index in 0..topology.nodes.len() {
+        let below =
+            topology.chain(index).any(|at| devices::is_grace_root(topology.nodes[at].ids.pair()));
+        topology.machine.grace |= below;
+        if let Some(gpu) = topology.nodes[index].gpu.as_mut().filter(|_| below) {
+            gpu.c2c = true;
+        }
+    }
 }
 
 /// Real path of every PCI function.
@@ -142,7 +157,7 @@ pub fn config_text(content: &[u8]) -> String {
     content.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn config_bytes(text: &str) -> Vec<u8> {
+pub(in crate::topology) fn config_bytes(text: &str) -> Vec<u8> {
     let digits = text.as_bytes();
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     digits.chunks_exact(2).map_while(pair).collect()
@@ -184,12 +199,7 @@ fn acs(config: &[u8], bridge: bool) -> Fact<Acs> {
             break;
         }
         if word(at) == 0x000d {
-            let control = word(at + 6);
-            return Fact::Known(Acs {
-                request_redirect: control & 1 << 2 != 0,
-                completion_redirect: control & 1 << 3 != 0,
-                direct_translated: control & 1 << 6 != 0,
-            });
+            return Fact::Known(Acs::of_control(word(at + 6)));
         }
         at = usize::from(word(at + 2) >> 4) & !3;
     }
