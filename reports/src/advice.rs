@@ -10,6 +10,7 @@ pub const ADVICE_SCHEMA: &str = "fabbench-advice/1";
 
 /// The whole answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Advice {
     /// Always [`ADVICE_SCHEMA`] when written by this version.
     pub schema: String,
@@ -21,6 +22,9 @@ pub struct Advice {
     pub target: Vec<Estimate>,
     /// As the number of nodes grows.
     pub growth: Vec<Growth>,
+    /// From how many nodes on each fabric binds the job: RDMA, then TCP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bound_at: Vec<BoundAt>,
     /// Rows asked for with `--what-if`.
     pub what_if: Vec<WhatIf>,
     /// A step that was observed, against the model.
@@ -36,6 +40,7 @@ pub struct Advice {
 
 /// One input with where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Input {
     /// What.
     pub name: String,
@@ -45,6 +50,7 @@ pub struct Input {
 
 /// How bytes move between the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
     /// InfiniBand or RoCE.
@@ -64,6 +70,7 @@ impl std::fmt::Display for Transport {
 
 /// What the network does to the job, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum NetworkVerdict {
     /// Below 5 % of the step even without overlap.
     #[serde(rename = "not bound")]
@@ -92,6 +99,7 @@ impl std::fmt::Display for NetworkVerdict {
 
 /// From the worst case to the best.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Band {
     /// No overlap, the slowest repeat, the longest way.
     pub worst: f64,
@@ -101,6 +109,7 @@ pub struct Band {
 
 /// One fabric at one number of nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// RDMA or TCP.
     pub transport: Transport,
@@ -154,6 +163,7 @@ pub struct Estimate {
 
 /// What takes most of the network's time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Dominant {
     /// Name of the flow.
     pub flow: String,
@@ -163,6 +173,7 @@ pub struct Dominant {
 
 /// One part of the traffic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FlowTime {
     /// What is sent.
     pub name: String,
@@ -184,6 +195,7 @@ pub struct FlowTime {
 
 /// One number of nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Growth {
     /// Nodes.
     pub nodes: u32,
@@ -191,8 +203,34 @@ pub struct Growth {
     pub estimates: Vec<Brief>,
 }
 
+/// From how many nodes on a fabric binds the job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BoundAt {
+    /// RDMA or TCP.
+    pub transport: Transport,
+    /// The first number of nodes at which it is bound; none where it is not up to `looked_to`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<u32>,
+    /// It was looked for up to so many nodes.
+    pub looked_to: u32,
+}
+
+impl BoundAt {
+    /// `TCP: bound from 37 nodes on`.
+    pub fn sentence(&self) -> String {
+        let (transport, last) = (self.transport, self.looked_to);
+        match self.nodes {
+            Some(1) => format!("{transport}: bound on a single node already"),
+            Some(nodes) => format!("{transport}: bound from {nodes} nodes on"),
+            None => format!("{transport}: not bound up to {last} nodes"),
+        }
+    }
+}
+
 /// The short form of an [`Estimate`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Brief {
     /// RDMA or TCP.
     pub transport: Transport,
@@ -213,6 +251,7 @@ pub struct Brief {
 
 /// A changed input and what it leads to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WhatIf {
     /// As typed.
     pub change: String,
@@ -226,6 +265,7 @@ pub struct WhatIf {
 
 /// An observed step against the model at the nodes of now.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Calibration {
     /// The fabric that it was observed on.
     pub transport: Transport,
@@ -239,6 +279,7 @@ pub struct Calibration {
 
 /// What to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Recommendation {
     /// In a few words.
     pub what: String,
@@ -248,6 +289,7 @@ pub struct Recommendation {
 
 /// A question to answer before buying.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Question {
     /// The question.
     pub question: String,

@@ -11,6 +11,7 @@ pub const COMPARISON_SCHEMA: &str = "fabbench-compare/1";
 
 /// Reports from before held against reports from after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// Always [`COMPARISON_SCHEMA`] when written by this version.
     pub schema: String,
@@ -33,6 +34,7 @@ pub struct Comparison {
 
 /// A run that takes part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Run {
     /// File that it was read from.
     pub source: String,
@@ -46,6 +48,7 @@ pub struct Run {
 
 /// What became of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Became {
     /// Better beyond chance, and by as much as is worth telling.
@@ -78,6 +81,7 @@ impl Became {
 
 /// What a figure is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// bit/s; more is better.
@@ -92,6 +96,7 @@ pub enum Unit {
 
 /// A figure before and after.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Figure {
     /// Which case, in words.
     pub case: String,
@@ -121,6 +126,7 @@ pub struct Figure {
 
 /// Something that is not as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Change {
     /// Host, `host/device`, `host/device:port`, rail or the run.
     pub object: String,

@@ -10,6 +10,7 @@ pub const TREND_SCHEMA: &str = "fabbench-trend/1";
 
 /// Figures over many runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Trend {
     /// Always [`TREND_SCHEMA`] when written by this version.
     pub schema: String,
@@ -23,6 +24,7 @@ pub struct Trend {
 
 /// A figure over the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Line {
     /// Which case, in words.
     pub case: String,
@@ -45,6 +47,7 @@ pub struct Line {
 
 /// What is not as it was in the run before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Step {
     /// Index of the run, from 0.
     pub run: usize,

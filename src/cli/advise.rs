@@ -306,6 +306,9 @@ pub struct AdviseOutput {
     /// Write the answer as JSON; without a file: to stdout, and nothing else there
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub json: Option<PathBuf>,
+    /// Write one HTML file; with --report the page of that report with the answer as a part of it
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    pub html: Option<PathBuf>,
     /// Colour [default: auto]
     #[arg(long, value_enum)]
     pub color: Option<Color>,

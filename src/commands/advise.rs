@@ -6,11 +6,13 @@ mod question;
 use std::path::Path;
 
 use fabbench_harness::advise::{self, AdviseError, library};
-use fabbench_reports::advice::ADVICE_SCHEMA;
-use fabbench_reports::text;
+use fabbench_reports::advice::{ADVICE_SCHEMA, Advice};
+use fabbench_reports::{html, text};
 use serde::Serialize;
 
+use super::files::Place;
 use super::run::text_options;
+use super::saved;
 use super::{CommandError, ExitCode, print_page};
 use crate::cli::OutputArgs;
 use crate::cli::advise::{AdviseArgs, AdviseOutput};
@@ -18,11 +20,36 @@ use crate::cli::advise::{AdviseArgs, AdviseOutput};
 /// Answers, or asks what there is to find out. Exit 0; 2 for input that cannot be or is missing.
 pub fn run(args: &AdviseArgs) -> Result<ExitCode, CommandError> {
     let bare = AdviseArgs { output: args.output.clone(), ..AdviseArgs::default() };
-    let (json, page) = if *args == bare { questions(args)? } else { answer(args)? };
+    if *args == bare {
+        if args.output.html.is_some() {
+            let message = "advise: --html: there is no answer to write: describe a job";
+            return Err(CommandError::usage(message.into()));
+        }
+        let (json, page) = questions(args)?;
+        return print(args, &json, &page);
+    }
+    let html =
+        args.output.html.as_deref().map(|path| Ok((path, Place::open(path)?))).transpose()?;
+    let advice = advice(args)?;
+    if let Some((path, place)) = html {
+        place.fill(path, &page_of(args, &advice)?)?;
+    }
+    print(args, &to_json(&advice)?, &text::advice(&advice, &options(&args.output)))
+}
+
+/// The answer, as a part of the report's page where it stands on one.
+fn page_of(args: &AdviseArgs, advice: &Advice) -> Result<String, CommandError> {
+    Ok(match &args.fabric.report {
+        Some(file) => html::report_and_advice(&saved::read(file)?.1, advice),
+        None => html::advice(advice),
+    })
+}
+
+fn print(args: &AdviseArgs, json: &str, page: &str) -> Result<ExitCode, CommandError> {
     match &args.output.json {
         Some(path) if path.as_path() == Path::new("-") => print_page(json.trim_end())?,
         Some(path) => {
-            write_file(path, &json)?;
+            write_file(path, json)?;
             print_page(page.trim_end())?;
         }
         None => print_page(page.trim_end())?,
@@ -30,11 +57,9 @@ pub fn run(args: &AdviseArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::PASS)
 }
 
-/// The answer as JSON and as text.
-fn answer(args: &AdviseArgs) -> Result<(String, String), CommandError> {
+fn advice(args: &AdviseArgs) -> Result<Advice, CommandError> {
     let question = question::question(args).map_err(usage)?;
-    let advice = advise::advise(&question).map_err(usage)?;
-    Ok((to_json(&advice)?, text::advice(&advice, &options(&args.output))))
+    advise::advise(&question).map_err(usage)
 }
 
 /// The questions to answer before buying.
@@ -72,7 +97,6 @@ fn usage(error: AdviseError) -> CommandError {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use fabbench_reports::advice::Advice;
 
     use super::*;
     use crate::cli::{Cli, Command};
@@ -86,12 +110,14 @@ mod tests {
     }
 
     fn answered(typed: &str) -> (Advice, String) {
-        let (json, page) = answer(&parsed(typed)).unwrap();
-        (serde_json::from_str(&json).unwrap(), page)
+        let args = parsed(typed);
+        let advice = advice(&args).unwrap();
+        let page = text::advice(&advice, &options(&args.output));
+        (advice, page)
     }
 
     fn refused(typed: &str) -> String {
-        let error = answer(&parsed(typed)).unwrap_err();
+        let error = advice(&parsed(typed)).unwrap_err();
         assert_eq!(error.code, ExitCode::USAGE);
         error.message
     }

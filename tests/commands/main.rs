@@ -1,5 +1,6 @@
 //! The whole program as people run it, a module for each command; needs no RDMA device and no lab.
 
+mod advise;
 mod agent;
 mod allreduce;
 mod baseline;

@@ -1,7 +1,8 @@
 //! From a question to the whole answer.
 
 use fabbench_reports::advice::{
-    ADVICE_SCHEMA, Advice, Band, Brief, Calibration, Estimate, Growth, Transport, WhatIf,
+    ADVICE_SCHEMA, Advice, Band, BoundAt, Brief, Calibration, Estimate, Growth, NetworkVerdict,
+    Transport, WhatIf,
 };
 
 use super::estimate::{Model, Path};
@@ -10,6 +11,8 @@ use super::job::{Job, Task, Tokens};
 use super::link::Link;
 use super::{AdviseError, positive, recommend};
 
+/// Nodes up to which every number is looked at.
+const EACH: u32 = 32;
 /// Rows of the growth table before the target.
 const MOST_ROWS: usize = 24;
 
@@ -78,6 +81,7 @@ pub fn advise(question: &Question) -> Result<Advice, AdviseError> {
         now,
         target: target.unwrap_or_default(),
         growth,
+        bound_at: bound_at(question),
         what_if: what_if.collect::<Result<_, _>>()?,
         calibration,
         recommendations: Vec::new(),
@@ -174,6 +178,45 @@ fn growth(question: &Question, calibration: Option<&Calibration>) -> Vec<Growth>
     nodes.into_iter().filter_map(row).take(MOST_ROWS).collect()
 }
 
+/// The first number of nodes at which each fabric binds the job: every number is looked at up to
+/// [`EACH`], then powers of two, and between the last that is not bound and the first that is by
+/// halves.
+fn bound_at(question: &Question) -> Vec<BoundAt> {
+    let last = question.target.unwrap_or(0).max(question.nodes.saturating_mul(4));
+    let mut job = question.job.clone();
+    job.parallel.dp = None;
+    let of = |model: &Model| {
+        let bound = |nodes: u32| {
+            model.brief(nodes).is_ok_and(|brief| brief.verdict == NetworkVerdict::Bound)
+        };
+        let transport = model.link.transport;
+        BoundAt { transport, nodes: first_bound(last, bound), looked_to: last }
+    };
+    models(question, &job).iter().map(of).collect()
+}
+
+fn first_bound(last: u32, bound: impl Fn(u32) -> bool) -> Option<u32> {
+    if let Some(nodes) = (1..=last.min(EACH)).find(|nodes| bound(*nodes)) {
+        return Some(nodes);
+    }
+    let powers = std::iter::successors(Some(EACH), |nodes| nodes.checked_mul(2));
+    let powers = powers.skip(1).take_while(|nodes| *nodes < last).chain([last]);
+    let (mut free, mut found) = (EACH, None);
+    for nodes in powers.filter(|nodes| *nodes > EACH) {
+        if bound(nodes) {
+            found = Some(nodes);
+            break;
+        }
+        free = nodes;
+    }
+    let mut first = found?;
+    while first - free > 1 {
+        let middle = free + (first - free) / 2;
+        *(if bound(middle) { &mut first } else { &mut free }) = middle;
+    }
+    Some(first)
+}
+
 fn calibrate(question: &Question, now: &[Estimate]) -> Option<Calibration> {
     let observed = question.observed?;
     let estimate = now.iter().find(|one| one.transport == observed.transport)?;
@@ -240,5 +283,19 @@ impl Question {
         let sizes = flows(&self.job, layout);
         let sizes = sizes.iter().map(|flow| flow.payload / flow.calls.max(1.0));
         sizes.filter(|size| link.extrapolates(*size)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_bound_number_is_exact() {
+        for first in [1, 2, 31, 32, 33, 47, 64, 65, 127, 1000, 4096] {
+            assert_eq!(first_bound(4096, |nodes| nodes >= first), Some(first));
+        }
+        assert_eq!(first_bound(4096, |_| false), None);
+        assert_eq!(first_bound(8, |nodes| nodes >= 9), None);
     }
 }

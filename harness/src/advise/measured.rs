@@ -36,7 +36,8 @@ pub fn link(
     };
     let mut notes = vec![format!("{transport} figures are those measured in {file}")];
     let together = alone_and_together(report, transport);
-    let points = points(report, transport, together);
+    let contended = together.min(incast(report, transport).unwrap_or(1.0));
+    let points = points(report, transport, contended);
     if points.is_empty() {
         return Err(missing("bandwidth"));
     }
@@ -46,6 +47,14 @@ pub fn link(
         notes.push(format!(
             "all rails together carry {percent:.0} % of what they carry one by one, measured: \
              {transport} bandwidth is taken at that"
+        ));
+    }
+    let incast = incast(report, transport);
+    if let Some(part) = incast.filter(|part| *part < 1.0) {
+        notes.push(format!(
+            "many senders to one receiver deliver {:.0} % of what one sender delivers, measured: \
+             {transport} bandwidth is taken at that",
+            100.0 * part
         ));
     }
     if report.simulated {
@@ -124,6 +133,41 @@ fn alone_and_together(report: &Report, transport: Transport) -> f64 {
         (rate(twin) > 0.0 && rate(one) > 0.0).then(|| rate(one) / rate(twin))
     };
     loaded.filter_map(ratio).fold(1.0, f64::min)
+}
+
+/// What a receiver gets from many senders at once (test `incast`), as part of what one sender
+/// delivers alone at that size; none where it was not measured.
+fn incast(report: &Report, transport: Transport) -> Option<f64> {
+    let rate = |one: &Measurement| one.goodput_bps.map_or(0.0, |rate| rate.median);
+    let mut sums: BTreeMap<(&str, u64), f64> = BTreeMap::new();
+    for one in of(report, transport, "incast") {
+        *sums.entry((&one.data_to, one.size_bytes)).or_default() += rate(one);
+    }
+    let part = |((to, size), sum): (&(&str, u64), &f64)| {
+        let alone = alone(report, transport).filter(|one| one.size_bytes == *size);
+        let best = |all: &mut dyn Iterator<Item = &Measurement>| all.map(rate).fold(0.0, f64::max);
+        let here = best(&mut alone.filter(|one| one.data_to == *to));
+        (here > 0.0 && *sum > 0.0).then(|| (sum / here).min(1.0))
+    };
+    sums.iter().filter_map(part).min_by(f64::total_cmp)
+}
+
+/// How many times as much the nodes could send as the fabric carries across its middle (test
+/// `bisection`: every node of one half sends to one of the other at once); none where that was not
+/// measured. The bandwidth of a node alone is its share without contention.
+pub fn oversubscription(report: &Report) -> Option<f64> {
+    let rate = |one: &Measurement| one.goodput_bps.map_or(0.0, |rate| rate.median);
+    let middle = |mut all: Vec<f64>| {
+        all.retain(|rate| *rate > 0.0);
+        all.sort_by(f64::total_cmp);
+        all.get(all.len() / 2).copied()
+    };
+    let across: Vec<&Measurement> = of(report, Transport::Rdma, "bisection").collect();
+    let size = across.first()?.size_bytes;
+    let crossing = middle(across.iter().copied().map(rate).collect())?;
+    let alone = alone(report, Transport::Rdma).filter(|one| one.size_bytes == size);
+    let alone = middle(alone.map(rate).collect())?;
+    Some((alone / crossing).max(1.0))
 }
 
 /// One way at the smallest size, s: the slowest rail of the fastest operation. Half round trips

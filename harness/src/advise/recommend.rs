@@ -390,19 +390,7 @@ pub(super) fn assumptions(question: &Question) -> Vec<String> {
     let mut all: Vec<String> =
         question.links.iter().flat_map(|link| link.notes.iter().cloned()).collect();
     for link in &question.links {
-        let beyond = question.beyond_measured(link);
-        if let Some(largest) = beyond.into_iter().max_by(f64::total_cmp) {
-            let range = [link.points.first(), link.points.last()];
-            let range: Vec<String> =
-                range.into_iter().flatten().map(|p| Size(p.size as u64).to_string()).collect();
-            all.push(format!(
-                "{} was measured from {}; a message of {} lies outside, and the nearest measured \
-                 bandwidth is taken",
-                link.transport,
-                range.join(" to "),
-                Size(largest as u64)
-            ));
-        }
+        all.extend(outside(link, &question.beyond_measured(link)));
     }
     let measured = question.links.iter().any(super::link::Link::is_measured);
     all.extend(of_the_path(&question.path, measured));
@@ -413,6 +401,37 @@ pub(super) fn assumptions(question: &Question) -> Vec<String> {
             .to_owned(),
     );
     all.push("models are optimistic: compare with a real step (--observed-step)".to_owned());
+    all
+}
+
+/// What is done with messages that are smaller or larger than any that was measured. Neither end is
+/// extrapolated.
+fn outside(link: &Link, sizes: &[f64]) -> Vec<String> {
+    let (Some(first), Some(last)) = (link.points.first(), link.points.last()) else {
+        return Vec::new();
+    };
+    let words = |size: f64| Size(size as u64).to_string();
+    let transport = link.transport;
+    let mut all = Vec::new();
+    if let Some(smallest) = sizes.iter().copied().filter(|s| *s < first.size).min_by(f64::total_cmp)
+    {
+        all.push(format!(
+            "{transport} was not measured below {}: no extrapolation, a message of {} is taken to \
+             last as long as one of {}",
+            words(first.size),
+            words(smallest),
+            words(first.size)
+        ));
+    }
+    if let Some(largest) = sizes.iter().copied().filter(|s| *s > last.size).max_by(f64::total_cmp) {
+        all.push(format!(
+            "{transport} was not measured above {}: no extrapolation, a message of {} is taken to \
+             reach the bandwidth of {} and no more",
+            words(last.size),
+            words(largest),
+            words(last.size)
+        ));
+    }
     all
 }
 

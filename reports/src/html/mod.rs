@@ -1,5 +1,6 @@
 //! One HTML file: nothing is fetched, no script runs, and names are only ever text.
 
+mod advice;
 mod comparison;
 mod facts;
 mod heat;
@@ -7,12 +8,14 @@ mod results;
 mod tree;
 mod trend;
 
+pub use advice::advice;
 pub use comparison::comparison;
 pub use tree::topology_svg;
 pub use trend::trend;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::advice::Advice;
 use crate::clean;
 use crate::model::{Report, Status};
 use crate::view::View;
@@ -27,6 +30,15 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src dat
 
 /// The report as a page of HTML.
 pub fn report(report: &Report) -> String {
+    with_advice(report, None)
+}
+
+/// The report, and what it means for a job, as a page of HTML.
+pub fn report_and_advice(report: &Report, advice: &Advice) -> String {
+    with_advice(report, Some(advice))
+}
+
+fn with_advice(report: &Report, advice: Option<&Advice>) -> String {
     let view = View::new(report);
     let title = format!("{}: {}", report.verdict.status.word(), title(report));
     page(
@@ -34,6 +46,7 @@ pub fn report(report: &Report) -> String {
         html! {
             (banner(&view))
             (facts::diagnosis(&view))
+            @if let Some(advice) = advice { (advice::within(advice)) }
             (facts::not_measured(&view))
             (facts::hosts(&view))
             (facts::rails(&view))

@@ -170,6 +170,9 @@ fn growth(advice: &Advice, page: &mut Page) {
         }
     }
     page.table(table);
+    for one in &advice.bound_at {
+        page.paragraph(&one.sentence());
+    }
     page.title("Efficiency as nodes grow");
     let columns = [Column::number("nodes"), Column::word("RDMA"), Column::word("TCP")];
     let mut plot = Table::new(columns.to_vec());

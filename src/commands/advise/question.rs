@@ -52,7 +52,7 @@ pub fn question(args: &AdviseArgs) -> Result<Question, AdviseError> {
     let gpus = missing.need(args.machine.gpus_per_node.or(seen), "--gpus-per-node N");
     let nodes = missing.need(args.machine.nodes, "--nodes N");
     let links = fabric::links(&args.fabric, report.as_ref(), &mut missing)?;
-    let path = path(args, &mut missing);
+    let path = path(args, report.as_ref(), &mut missing);
     let all = model.zip(task).zip(compute).zip(gpus.zip(nodes)).zip(links);
     let Some(((((model, task), compute), (gpus_per_node, nodes)), links)) =
         all.filter(|_| missing.0.is_empty())
@@ -269,12 +269,15 @@ fn compute(
     Ok(missing.need(found, flags))
 }
 
-fn path(args: &AdviseArgs, missing: &mut Missing) -> Way {
+fn path(args: &AdviseArgs, report: Option<&Measured>, missing: &mut Missing) -> Way {
     let fabric = &args.fabric;
+    // What was measured across the middle counts where nothing was typed and RDMA is the report's.
+    let of_report = report.filter(|_| fabric.fabric.is_empty());
+    let measured = of_report.and_then(|found| measured::oversubscription(&found.report));
     let plain = Way::default();
     let shared = shared_storage(fabric, missing);
     Way {
-        oversubscription: fabric.oversubscription.unwrap_or(plain.oversubscription),
+        oversubscription: fabric.oversubscription.or(measured).unwrap_or(plain.oversubscription),
         leaf: fabric.leaf,
         storage: fabric.storage_rate.filter(|_| shared).unwrap_or(0.0),
         checkpoint: fabric.checkpoint_interval.filter(|_| shared),

@@ -45,7 +45,72 @@ fn a_measured_interval_widens_the_band_and_sizes_beyond_it_are_said() {
     let exact = advise(&Question { links: [flat, side(Transport::Tcp)], ..question }).unwrap();
     assert!(advice.now[0].efficiency_band.worst < exact.now[0].efficiency_band.worst);
     assert!(advice.now[0].efficiency_band.best > exact.now[0].efficiency_band.best);
-    assert!(advice.assumptions.iter().any(|one| one.contains("RDMA was measured from 64 KiB")));
+    let said = |part: &str| advice.assumptions.iter().any(|one| one.contains(part));
+    assert!(
+        said("RDMA was not measured above 64 KiB: no extrapolation"),
+        "{:?}",
+        advice.assumptions
+    );
+}
+
+/// A measurement of the sample's first RDMA bandwidth under another test, so many times as fast.
+fn contended(report: &mut model::Report, test: &str, senders: usize, factor: f64) {
+    let alone = |m: &&model::Measurement| {
+        m.test == "bandwidth"
+            && m.transport == "rc"
+            && !m.bidirectional
+            && m.together_with.is_empty()
+    };
+    let mut one = report.measurements.iter().find(alone).unwrap().clone();
+    one.test = test.into();
+    let rate = one.goodput_bps.as_mut().unwrap();
+    for value in [&mut rate.median, &mut rate.min, &mut rate.max] {
+        *value *= factor;
+    }
+    report.measurements.extend(std::iter::repeat_n(one, senders));
+}
+
+#[test]
+fn measured_incast_takes_bandwidth_off_and_says_so() {
+    let mut report = report();
+    report.measurements.retain(|m| m.together_with.is_empty());
+    let rate = |report: &model::Report| {
+        let link = measured::link(report, "r.json", Transport::Rdma, None).unwrap();
+        (link.rate(65536.0, Corner::Nominal), link.notes)
+    };
+    let (plain, _) = rate(&report);
+    contended(&mut report, "incast", 3, 0.2);
+    let (less, notes) = rate(&report);
+    assert!((less / plain - 0.6).abs() < 1e-9, "three senders at a fifth each: {less} {plain}");
+    assert!(notes.iter().any(|note| note.contains("deliver 60 %")), "{notes:?}");
+}
+
+#[test]
+fn measured_bisection_gives_the_oversubscription() {
+    let mut report = report();
+    assert_eq!(measured::oversubscription(&report), None);
+    report.measurements.retain(|m| m.path.rail != "rail1" && m.data_from.contains("node-a"));
+    contended(&mut report, "bisection", 2, 0.25);
+    let found = measured::oversubscription(&report).unwrap();
+    assert!((3.0..5.0).contains(&found), "{found}");
+}
+
+#[test]
+fn from_how_many_nodes_on_it_is_bound_is_said() {
+    let links = [named("ndr", 8), named("tcp-25g", 1)];
+    let mut question = question(train("7b", Scheme::Ddp, 4096.0, 8), links, 8);
+    question.target = Some(64);
+    let advice = advise(&question).unwrap();
+    let [rdma, tcp] = advice.bound_at.as_slice() else { panic!("{:?}", advice.bound_at) };
+    assert_eq!((rdma.nodes, rdma.looked_to), (None, 64), "{}", rdma.sentence());
+    let nodes = tcp.nodes.unwrap();
+    assert!(tcp.sentence().contains("bound"), "{}", tcp.sentence());
+    let at = |nodes: u32| {
+        let question = Question { nodes, target: None, ..question.clone() };
+        advise(&question).unwrap().now[1].verdict
+    };
+    assert_eq!(at(nodes), fabbench_reports::advice::NetworkVerdict::Bound);
+    assert!(nodes == 1 || at(nodes - 1) != fabbench_reports::advice::NetworkVerdict::Bound);
 }
 
 #[test]
