@@ -8,7 +8,7 @@ use maud::{Markup, html};
 /// Sizes in the units of the drawing.
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 300.0;
-const LEFT: f64 = 74.0;
+const LEFT: f64 = 88.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 44.0;

@@ -2,7 +2,7 @@
 
 mod builder;
 
-use fabbench_reports::model::{Matrix, Measurement, Rate, Report, Status};
+use fabbench_reports::model::{Measurement, Rate, Report, Status};
 use fabbench_reports::redact::Redactor;
 use fabbench_reports::text::Options as Layout;
 use fabbench_reports::{csv, html, json, junit, markdown, nagios, prometheus, text};
@@ -54,42 +54,15 @@ fn poisoned(report: &Report, text: &str) -> Report {
 /// A report with every part that a form may show.
 fn whole() -> Report {
     let mut report = builder::failing();
-    let topology = serde_json::json!([{
-        "host": "node-a", "source": "/sys (root: no)", "status": "warn", "reasons": ["far"],
-        "gpu_memory": "not measured",
-        "gpus": [{"name": "GPU0", "pci": "0000:1b:00.0", "hcas": ["rxe0"], "path": "NODE",
-                  "status": "warn", "reason": "other root complex", "nccl": "uses host memory"}],
-        "graph": {"nodes": [
-            {"parent": null, "kind": "root complex", "pci": null, "name": "", "numa_node": 0, "link": ""},
-            {"parent": 0, "kind": "switch", "pci": "0000:1a:00.0", "name": "", "numa_node": 0, "link": "Gen5 x16"},
-            {"parent": 1, "kind": "gpu", "pci": "0000:1b:00.0", "name": "GPU0", "numa_node": 0, "link": "Gen5 x16"},
-            {"parent": 9, "kind": "hca", "pci": "0000:1c:00.0", "name": "rxe0", "numa_node": 0, "link": ""}]},
-        "findings": [{"id": "acs", "object": "0000:1a:00.0", "status": "warn", "found": "ACS on",
-                      "remedy": "turn it off"}]
-    }]);
-    report.topology = serde_json::from_value(topology).unwrap();
-    report.matrices = vec![matrix(3), matrix(40)];
+    report.topology = vec![builder::topology()];
+    report.matrices = vec![builder::matrix(3), builder::matrix(40)];
     report
-}
-
-/// A rate between every two hosts, one of which sends badly.
-fn matrix(size: usize) -> Matrix {
-    let value = |from: usize, to: usize| {
-        let noise = ((from * 31 + to * 17) % 97) as f64 / 97.0 * 0.04;
-        (from != to).then(|| 390e9 * (1.0 - noise) * if from == 1 { 0.5 } else { 1.0 })
-    };
-    Matrix {
-        title: "bandwidth 64 KiB WRITE".into(),
-        unit: "bit/s".into(),
-        hosts: (0..size).map(|host| format!("gpu{host:04}")).collect(),
-        values: (0..size).map(|from| (0..size).map(|to| value(from, to)).collect()).collect(),
-    }
 }
 
 #[test]
 fn a_thousand_hosts_fit_a_page() {
     let mut report = builder::hardware_unjudged();
-    report.matrices = vec![matrix(1024), matrix(1024)];
+    report.matrices = vec![builder::matrix(1024), builder::matrix(1024)];
     let began = std::time::Instant::now();
     let page = html::report(&report);
     let took = began.elapsed();

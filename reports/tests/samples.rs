@@ -68,6 +68,15 @@ fn a_comparison_is_up_to_date() {
 }
 
 #[test]
+fn pictures_of_a_cluster_are_up_to_date() {
+    let mut report = builder::hardware_unjudged();
+    report.topology = vec![builder::topology()];
+    report.matrices = vec![builder::matrix(8), builder::matrix(40)];
+    golden("cluster-pictures.html", &html::report(&report));
+    golden("pcie-tree.svg", &html::topology_svg(&report.topology[0]));
+}
+
+#[test]
 fn a_trend_is_up_to_date() {
     let trend = builder::trend();
     golden("trend.txt", &text::trend(&trend, &plain(100)));

@@ -60,7 +60,7 @@ fn figures(comparison: &Comparison) -> Markup {
     let scale = scale(&comparison.figures);
     let body = html! {
         p class="faint" {
-            "Line: where the true change lies with 95 % confidence. Dot: what was found. The "
+            "Line: where the true change lies with 95 % confidence. Mark: what was found. The "
             "middle is no change, the ends are " (crate::compared::signed(-scale)) " and "
             (crate::compared::signed(scale)) "."
         }

@@ -6,8 +6,9 @@ use fabbench_reports::comparison::{
     Became, COMPARISON_SCHEMA, Change, Comparison, Figure, Run, Unit,
 };
 use fabbench_reports::model::{
-    Check, Collective, Device, Diagnosis, Gid, Host, Latency, Measurement, Memory, Method, Named,
-    NotMeasured, Path, Port, Rail, RankTime, RankWait, Rate, Repeat, Report, SCHEMA, Status, Tool,
+    Check, Collective, Device, Diagnosis, Gid, Host, HostTopology, Latency, Matrix, Measurement,
+    Memory, Method, Named, NotMeasured, Path, Port, Rail, RankTime, RankWait, Rate, Repeat, Report,
+    SCHEMA, Status, Tool,
     Verdict,
 };
 use fabbench_reports::trend::{Line, Step, TREND_SCHEMA, Trend};
@@ -322,6 +323,38 @@ pub fn trend() -> Trend {
         ],
         steps: vec![Step { run: 4, changes: comparison.changes.clone() }],
     }
+}
+
+/// A rate between every two hosts, one of which sends badly.
+pub fn matrix(size: usize) -> Matrix {
+    let value = |from: usize, to: usize| {
+        let noise = ((from * 31 + to * 17) % 97) as f64 / 97.0 * 0.04;
+        (from != to).then_some(390e9 * (1.0 - noise) * if from == 1 { 0.5 } else { 1.0 })
+    };
+    Matrix {
+        title: "bandwidth 64 KiB WRITE".into(),
+        unit: "bit/s".into(),
+        hosts: (0..size).map(|host| format!("gpu{host:04}")).collect(),
+        values: (0..size).map(|from| (0..size).map(|to| value(from, to)).collect()).collect(),
+    }
+}
+
+/// A host with a GPU far from its HCA, and a tree in which one parent is nonsense.
+pub fn topology() -> HostTopology {
+    let topology = serde_json::json!({
+        "host": "node-a", "source": "/sys (root: no)", "status": "warn", "reasons": ["far"],
+        "gpu_memory": "not measured",
+        "gpus": [{"name": "GPU0", "pci": "0000:1b:00.0", "hcas": ["rxe0"], "path": "NODE",
+                  "status": "warn", "reason": "other root complex", "nccl": "uses host memory"}],
+        "graph": {"nodes": [
+            {"parent": null, "kind": "root complex", "pci": null, "name": "", "numa_node": 0, "link": ""},
+            {"parent": 0, "kind": "switch", "pci": "0000:1a:00.0", "name": "", "numa_node": 0, "link": "Gen5 x16"},
+            {"parent": 1, "kind": "gpu", "pci": "0000:1b:00.0", "name": "GPU0", "numa_node": 0, "link": "Gen5 x16"},
+            {"parent": 9, "kind": "hca", "pci": "0000:1c:00.0", "name": "rxe0", "numa_node": 0, "link": ""}]},
+        "findings": [{"id": "acs", "object": "0000:1a:00.0", "status": "warn", "found": "ACS on",
+                      "remedy": "turn it off"}]
+    });
+    serde_json::from_value(topology).unwrap()
 }
 
 /// The wiring that cases run over.
