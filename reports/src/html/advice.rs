@@ -144,18 +144,21 @@ fn growth(advice: &Advice) -> Markup {
     section("As nodes grow", body)
 }
 
+/// One of the efficiencies of a row.
+type Part = fn(&Brief) -> f64;
+
 /// Efficiency over nodes, with the ends of its band dashed.
 fn efficiency(advice: &Advice) -> Markup {
     let mut series = Vec::new();
     for side in 0..2 {
-        let points = |value: fn(&Brief) -> f64| -> Vec<(f64, f64)> {
+        let points = |value: Part| -> Vec<(f64, f64)> {
             let of_row = |row: &crate::advice::Growth| {
                 Some((f64::from(row.nodes), value(row.estimates.get(side)?)))
             };
             advice.growth.iter().filter_map(of_row).collect()
         };
         let name = advice.now.get(side).map(|one| one.transport.to_string()).unwrap_or_default();
-        let kinds: [(&str, bool, fn(&Brief) -> f64); 3] = [
+        let kinds: [(&str, bool, Part); 3] = [
             ("", false, |brief| brief.efficiency),
             (", full overlap", true, |brief| brief.efficiency_band.best),
             (", no overlap", true, |brief| brief.efficiency_band.worst),
