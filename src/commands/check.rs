@@ -109,6 +109,7 @@ fn report(seen: &[Seen], started: String) -> Report {
         checks: found,
         topology,
         measurements: Vec::new(),
+        matrices: Vec::new(),
         not_measured: Vec::new(),
         diagnosis: Vec::new(),
         verdict: unjudged(),

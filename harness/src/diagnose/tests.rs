@@ -46,6 +46,7 @@ fn report(checks: Vec<Check>, measurements: Vec<Measurement>) -> Report {
         checks,
         topology: vec![],
         measurements,
+        matrices: vec![],
         not_measured: vec![],
         diagnosis: vec![],
         verdict: Verdict {
