@@ -8,8 +8,7 @@ use fabbench_reports::comparison::{
 use fabbench_reports::model::{
     Check, Collective, Device, Diagnosis, Gid, Host, HostTopology, Latency, Matrix, Measurement,
     Memory, Method, Named, NotMeasured, Path, Port, Rail, RankTime, RankWait, Rate, Repeat, Report,
-    SCHEMA, Status, Tool,
-    Verdict,
+    SCHEMA, Status, Tool, Verdict,
 };
 use fabbench_reports::trend::{Line, Step, TREND_SCHEMA, Trend};
 

@@ -77,6 +77,7 @@ pub fn run(args: &AllreduceArgs) -> Result<ExitCode, CommandError> {
         topology: Vec::new(),
         not_measured: missing(&wanted, &measurements, &ended, &names),
         measurements,
+        matrices: Vec::new(),
         diagnosis: Vec::new(),
         verdict: unjudged(),
     };
