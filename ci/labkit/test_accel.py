@@ -44,6 +44,10 @@ class Probe(unittest.TestCase):
     def assert_ended(self):
         self.assertIsNone(start_time(int((self.folder / "pid").read_text())))
 
+    def test_only_emulated_guests_do_without_what_qemu_gets_wrong(self):
+        self.assertIn("Nehalem,-cx16", accel.cpu_options("tcg"))
+        self.assertIn("host", accel.cpu_options("kvm"))
+
     def test_kvm_that_works_is_used(self):
         self.fake(WORKS)
         self.assertEqual(self.choose()[0], "kvm")

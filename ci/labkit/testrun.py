@@ -1,8 +1,8 @@
 """The lab tests, each counted once: a test that lost its guest to a dead kernel is run again.
 
-Under emulation a guest's kernel now and then dies in rdma_rxe whatever fabbench does. Such a test
-has neither passed nor failed, so it runs again on a new lab, a few times at most, and that is said.
-A test that failed while both guests lived has failed.
+An emulated guest's kernel may die whatever fabbench does. Such a test has neither passed nor failed,
+so it runs again on a new lab, a few times at most, and that is said. A test that failed while both
+guests lived has failed.
 """
 
 import re
