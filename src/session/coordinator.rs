@@ -219,8 +219,17 @@ impl Session {
     /// # Errors
     /// When its agent is gone, or takes no message for 5 s.
     pub fn send(&self, host: usize, message: &ToAgent) -> Result<(), HostFailure> {
-        let sent = self.agents[host].outlet.send(message);
-        sent.map_err(|error| self.failure(host, &format!("message to its agent: {error}")))
+        let agent = &self.agents[host];
+        agent.outlet.send(message).map_err(|error| {
+            // Whoever writes may see an agent's end before whoever reads: it is told alike.
+            let cause = match error {
+                FrameError::Closed => {
+                    closed(&mut agent.link.lock().unwrap_or_else(PoisonError::into_inner))
+                }
+                other => format!("message to its agent: {other}"),
+            };
+            self.failure(host, &cause)
+        })
     }
 
     /// Waits for the next event, or until the user wants an end.

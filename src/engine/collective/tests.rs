@@ -322,8 +322,8 @@ fn bytes_that_never_come_end_it_with_rank_and_step() {
     let failures: Vec<Failure> = case.run().into_iter().filter_map(Result::err).collect();
     let stalled = failures.iter().find(|f| f.kind == FailureKind::Stalled);
     let text = stalled.unwrap_or_else(|| panic!("{failures:?}")).to_string();
-    let named = text.contains("rank 1: ") && text.contains("step 1 of 2, receiving from rank 0")
-        || text.contains("rank 0: ") && text.contains("step 2 of 2, receiving from rank 1");
+    let named = text.contains("rank 1, step 1 of 2, receiving from rank 0")
+        || text.contains("rank 0, step 2 of 2, receiving from rank 1");
     assert!(named, "{text}");
 }
 
