@@ -5,7 +5,7 @@
 //! or taken from [`Limits::between_runs`], and the answer says which.
 
 mod cases;
-mod changes;
+pub(crate) mod changes;
 mod statistics;
 #[cfg(test)]
 mod tests;

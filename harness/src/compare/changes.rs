@@ -6,12 +6,17 @@ use fabbench_reports::comparison::Change;
 use fabbench_reports::model::{Device, Host, Port, Report};
 
 /// Values by object and property.
-type Facts = BTreeMap<(String, String), String>;
+pub(crate) type Facts = BTreeMap<(String, String), String>;
 
 /// Differences between the last run before and the last run after.
 pub(super) fn between(before: &[(&str, &Report)], after: &[(&str, &Report)]) -> Vec<Change> {
     let of = |runs: &[(&str, &Report)]| runs.last().map(|(_, r)| facts(r)).unwrap_or_default();
     let (old, new) = (of(before), of(after));
+    differing(&old, &new)
+}
+
+/// Facts that are not the same in both; one that is missing is absent, an empty one none.
+pub(crate) fn differing(old: &Facts, new: &Facts) -> Vec<Change> {
     let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
     let value = |facts: &Facts, key| match facts.get(key).map(String::as_str) {
         None => "absent".to_owned(),
@@ -23,8 +28,8 @@ pub(super) fn between(before: &[(&str, &Report)], after: &[(&str, &Report)]) -> 
         .map(|key| Change {
             object: key.0.clone(),
             what: key.1.clone(),
-            before: value(&old, key),
-            after: value(&new, key),
+            before: value(old, key),
+            after: value(new, key),
         })
         .collect()
 }

@@ -1,33 +1,18 @@
 //! What differs between two machines that should be alike.
 
-use std::collections::BTreeMap;
-
 use fabbench_reports::comparison::Change;
 use fabbench_reports::model::HostTopology;
+
+use crate::compare::changes::{Facts, differing};
 
 /// Differences in GPUs, their paths and HCAs, links and findings. PCI addresses are left out: what
 /// is plugged alike may be numbered otherwise.
 pub fn between(a: &HostTopology, b: &HostTopology) -> Vec<Change> {
-    let (old, new) = (facts(a), facts(b));
-    let mut keys: Vec<&(String, String)> = old.keys().chain(new.keys()).collect();
-    keys.sort();
-    keys.dedup();
-    let value = |facts: &BTreeMap<(String, String), String>, key| {
-        facts.get(key).cloned().unwrap_or_else(|| "absent".into())
-    };
-    let differing = keys.into_iter().filter(|key| old.get(*key) != new.get(*key));
-    differing
-        .map(|key| Change {
-            object: key.0.clone(),
-            what: key.1.clone(),
-            before: value(&old, key),
-            after: value(&new, key),
-        })
-        .collect()
+    differing(&facts(a), &facts(b))
 }
 
-fn facts(host: &HostTopology) -> BTreeMap<(String, String), String> {
-    let mut facts = BTreeMap::new();
+fn facts(host: &HostTopology) -> Facts {
+    let mut facts = Facts::new();
     let mut add = |object: &str, what: &str, value: String| {
         facts.insert((object.to_owned(), what.to_owned()), value);
     };
