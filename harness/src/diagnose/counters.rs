@@ -120,7 +120,7 @@ fn grown(scene: &Scene) -> BTreeMap<(String, String), i64> {
     grown
 }
 
-/// Packets that had to be sent again.
+/// Packets that were lost; a reliable connection sends them again.
 fn losses(scene: &Scene, grown: &BTreeMap<(String, String), i64>) -> Vec<Cause> {
     let mut causes = Vec::new();
     for m in &scene.lossy {
@@ -131,7 +131,11 @@ fn losses(scene: &Scene, grown: &BTreeMap<(String, String), i64>) -> Vec<Cause> 
         });
         let lines: Vec<String> =
             seen.map(|((port, name), delta)| format!("{port}: {name} +{delta}")).collect();
-        let mut cause = Cause::new(81, "packets are lost on the path and sent again", format!("{} - {}", m.initiator, m.responder))
+        let what = match m.transport.as_str() {
+            "uc" | "ud" => "packets are lost on the path",
+            _ => "packets are lost on the path and sent again",
+        };
+        let mut cause = Cause::new(81, what, format!("{} - {}", m.initiator, m.responder))
             .remedy("look at drops of the switch ports on the way, at PFC and ECN of the traffic class, and at the cable");
         cause.adopt(lines);
         causes.push(cause.seen(words(m)));

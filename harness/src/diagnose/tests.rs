@@ -227,6 +227,18 @@ fn losses_are_explained_by_the_class_that_they_happen_in() {
 }
 
 #[test]
+fn what_no_transport_sends_again_is_only_lost() {
+    let said = |transport: &str| {
+        let mut m = bandwidth(A, B, 390.0);
+        (m.transport, m.messages_lost) = (transport.into(), 18);
+        diagnose(&report(vec![], vec![m])).into_iter().map(|d| d.cause).collect::<Vec<_>>()
+    };
+    let alone = "packets are lost on the path".to_owned();
+    assert!(said("ud").contains(&alone) && said("uc").contains(&alone), "{:?}", said("ud"));
+    assert!(said("rc").contains(&format!("{alone} and sent again")), "{:?}", said("rc"));
+}
+
+#[test]
 fn soft_roce_tells_its_losses_too() {
     let mut m = counting(A, "completer_retry_err", 120, bandwidth(A, B, 0.3));
     (m.ceiling, m.bound_bps) = (None, None);
