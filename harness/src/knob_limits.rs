@@ -71,10 +71,11 @@ fn queues(asked: &Asked, end: &LimitedEnd) -> Result<(), String> {
     let each = u64::from(asked.tx_depth.unwrap_or(0)) + u64::from(asked.rx_depth.unwrap_or(0));
     let lanes = u64::from(asked.qps.div_ceil(asked.threads.max(1)));
     if device.max_cqe > 0 && each * lanes > u64::from(device.max_cqe) {
+        let typed = depths.iter().filter_map(|(flag, depth)| Some(format!("{flag} {}", (*depth)?)));
         return Err(format!(
-            "--qps {} with --tx-depth and --rx-depth: {} completions of a thread's {lanes} QPs, \
-             max_cqe {} on {on}",
+            "--qps {} with {}: {} completions of a thread's {lanes} QPs, max_cqe {} on {on}",
             asked.qps,
+            typed.collect::<Vec<_>>().join(" and "),
             each * lanes,
             device.max_cqe
         ));
@@ -190,6 +191,9 @@ mod tests {
         );
         let cqe = over(|a| (a.tx_depth, a.rx_depth) = (Some(16_000), Some(16_000)));
         assert!(cqe.contains("64000 completions") && cqe.contains("max_cqe 32767"), "{cqe}");
+        assert!(cqe.starts_with("--qps 2 with --tx-depth 16000 and --rx-depth 16000: "), "{cqe}");
+        let sends = over(|a| (a.qps, a.tx_depth) = (3, Some(16_000)));
+        assert!(sends.starts_with("--qps 3 with --tx-depth 16000: 48000 completions"), "{sends}");
     }
 
     #[test]
