@@ -287,8 +287,12 @@ fn bandwidth(
         let interval_ns = outcome.case.knobs.interval_ns;
         // A window that ends by number is each end's own: nothing is cut off it.
         let window = window.filter(|_| received.counted.is_none());
-        let rates = rates_inside(&received.received_series, received, interval_ns, window);
+        let mut rates = rates_inside(&received.received_series, received, interval_ns, window);
         let (per_s, window_ns) = mean_rate(&rates, received, interval_ns);
+        if let Some(counted) = &received.counted {
+            // The interval in which the number was reached is no whole one: it would read as a stall.
+            rates.truncate((counted.received_ns / interval_ns.max(1)) as usize);
+        }
         measurement.repeats.push(Repeat {
             sent_bps: (!read).then(|| sent_bps(sent, bits)),
             received_bps: Some(per_s * bits),
@@ -507,7 +511,7 @@ mod tests {
     #[test]
     fn a_window_that_ended_by_number_has_its_own_length() {
         let case = case(Test::MessageRate, Op::Write, Direction::AToB);
-        let (mut a, mut b) = (side(1000, &[10; 4], &[]), side(1000, &[], &[10; 2]));
+        let (mut a, mut b) = (side(1000, &[10; 4], &[]), side(1000, &[], &[10, 10, 4]));
         a.repeats[0].counted = Some(Counted { sent: 60, sent_ns: 150 * MS, ..Counted::default() });
         a.repeats[0].lane_messages = vec![20, 40];
         let received = Counted { received: 60, received_ns: 200 * MS, ..Counted::default() };
@@ -515,6 +519,7 @@ mod tests {
         let found = one(&outcome(&case, [a, b]));
         assert_eq!(found.messages_per_s.map(|rate| rate.median), Some(300.0));
         assert_eq!(found.repeats[0].window_ns, 200 * MS);
+        assert_eq!(found.repeats[0].intervals_bps.len(), 2, "whole intervals only");
         assert_eq!(found.repeats[0].sent_bps, Some(400.0 * 8000.0));
         assert_eq!(found.repeats[0].qp_messages, [20, 40]);
         assert_eq!((found.qp_messages_per_s[0].round(), found.fairness), (133.0, Some(0.5)));
