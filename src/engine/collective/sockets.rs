@@ -76,6 +76,13 @@ struct Lane {
     filled: usize,
 }
 
+/// Lanes that can go on once something comes, or once there is room.
+#[derive(Debug, Default)]
+struct Awaited {
+    reading: Vec<usize>,
+    writing: Vec<usize>,
+}
+
 /// One run of a course.
 struct Run<'a, 'v> {
     course: &'a Course,
@@ -110,11 +117,12 @@ impl<'a, B: Bytes, T: Time> Runner<'a, B, T> {
         let positions = course.start();
         let mut run = Run { course, positions, vectors, arithmetic };
         let mut watch = Watch::new(self.end);
+        let mut awaited = Awaited::default();
         let mut idle_since = None;
         loop {
             if self.turn(&mut run)? {
-                if let Some((since, lanes)) = idle_since.take() {
-                    self.note_wait(since, lanes);
+                if let Some(since) = idle_since.take() {
+                    self.note_wait(since, &awaited.reading);
                 }
                 watch.moved();
                 continue;
@@ -122,9 +130,12 @@ impl<'a, B: Bytes, T: Time> Runner<'a, B, T> {
             if self.over(course) {
                 return Ok(());
             }
-            let (reading, writing) = self.awaited(&run);
-            idle_since.get_or_insert_with(|| (self.time.now(), reading.clone()));
-            let waited = self.wires.idle_on(watch.look(), &reading, &writing)?;
+            // What is waited for stays the same until something moves.
+            if idle_since.is_none() {
+                idle_since = Some(self.time.now());
+                self.look_for(&run, &mut awaited);
+            }
+            let waited = self.wires.idle_on(watch.look(), &awaited.reading, &awaited.writing)?;
             let checked = watch.check(waited, self.time, || self.progress(course));
             checked.map_err(|failure| self.at_step(failure, course))?;
         }
@@ -275,8 +286,8 @@ impl<'a, B: Bytes, T: Time> Runner<'a, B, T> {
         })
     }
 
-    /// Lanes on which something could be read, and on which something could be written.
-    fn awaited(&self, run: &Run) -> (Vec<usize>, Vec<usize>) {
+    /// Notes the lanes on which something could be read, and on which something could be written.
+    fn look_for(&self, run: &Run, awaited: &mut Awaited) {
         let course = run.course;
         let free = |index: usize| course.limit(index, &run.positions) > run.positions[index];
         let reads = |lane: &usize| {
@@ -289,12 +300,15 @@ impl<'a, B: Bytes, T: Time> Runner<'a, B, T> {
             course.sends[*lane].get(self.lanes[*lane].send).is_some_and(|&index| free(index))
         };
         let lanes = 0..self.lanes.len();
-        (lanes.clone().filter(reads).collect(), lanes.filter(writes).collect())
+        awaited.reading.clear();
+        awaited.reading.extend(lanes.clone().filter(reads));
+        awaited.writing.clear();
+        awaited.writing.extend(lanes.filter(writes));
     }
 
-    fn note_wait(&mut self, since: u64, lanes: Vec<usize>) {
+    fn note_wait(&mut self, since: u64, lanes: &[usize]) {
         let waited = self.time.now().saturating_sub(since);
-        for lane in lanes {
+        for &lane in lanes {
             self.cost.waited_ns[lane] += waited;
         }
     }
