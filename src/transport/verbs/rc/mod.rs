@@ -146,21 +146,7 @@ impl Prepared {
         let (path, rd_atomic_in) = path(&context, &parts.port, &object)?;
         let pd = ProtectionDomain::new(&context)?;
         let cq = completion_queue(&context, parts)?;
-        let Tuning { numa_node, huge_pages, .. } = parts.port.tuning;
-        let place = Placement { numa_node, huge_pages };
-        let buffer = HostBuffer::placed(parts.buffer_len, place).map_err(|error| {
-            let errno = error.raw_os_error().unwrap_or(libc::ENOMEM);
-            let detail = match huge_pages {
-                true => format!(
-                    "{} bytes of huge pages asked for: as root, write how many are needed to \
-                     /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
-                    parts.buffer_len
-                ),
-                false => format!("{} bytes asked for", parts.buffer_len),
-            };
-            Error::from(CallError::new(Operation::AllocMemory, &object, errno).with_detail(detail))
-        })?;
-        let region = MemoryRegion::register(&pd, buffer, parts.access)?;
+        let region = MemoryRegion::register(&pd, buffer(parts, &object)?, parts.access)?;
         let mut pairs = Vec::with_capacity(parts.lanes);
         for _ in 0..parts.lanes {
             let mut pair = QueuePair::new(&pd, &cq, &cq, parts.capacity, parts.service)?;
@@ -376,6 +362,26 @@ fn settings(
         settings.insert("flow_labels".into(), tuning.flow_labels.clone().into());
     }
     settings
+}
+
+/// Memory for the messages, where the case wants it.
+fn buffer(parts: &Parts, object: &str) -> Result<HostBuffer> {
+    let Tuning { numa_node, huge_pages, .. } = parts.port.tuning;
+    let place = Placement { numa_node, huge_pages };
+    let made = HostBuffer::placed(parts.buffer_len, place);
+    made.map_err(|error| {
+        let errno = error.raw_os_error().unwrap_or(libc::ENOMEM);
+        let detail = match huge_pages {
+            true => format!(
+                "{} bytes of huge pages asked for: as root, write how many are needed to \
+                 /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
+                parts.buffer_len
+            ),
+            false => format!("{} bytes asked for", parts.buffer_len),
+        };
+        let call = CallError::new(Operation::AllocMemory, object, errno).with_detail(detail);
+        Error::from(call).into()
+    })
 }
 
 /// A queue with a place for every request of every lane: it never overruns.
