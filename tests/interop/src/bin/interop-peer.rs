@@ -169,6 +169,7 @@ fn over_fabbench(arguments: &Arguments) -> Result<()> {
         len: 0,
         key: 0,
         slots: 0,
+        receives: 0,
     })?;
     let mut end = Fabbench { end, size: arguments.size, received: 0, sent: false };
     play(&mut end, &mut link, arguments)
