@@ -319,10 +319,15 @@ fn processors(scene: &Scene) -> Vec<Cause> {
     let streams =
         scene.report.measurements.iter().filter(|m| m.transport == "tcp" && m.test == "bandwidth");
     for m in streams {
-        let window: u64 = m.repeats.iter().map(|repeat| repeat.window_ns).sum();
+        // What a window that ends by number took of the threads' time is not known.
+        if m.method.requested.contains_key("iterations") {
+            continue;
+        }
+        let warmup = m.method.warmup_ns * m.repeats.len() as u64;
+        let window = m.repeats.iter().map(|repeat| repeat.window_ns).sum::<u64>() + warmup;
         let whole = window as f64 * f64::from(m.method.threads.max(1));
         for (host, cpu) in &m.cpu {
-            let used = (cpu.user_ns + cpu.system_ns) as f64 / whole;
+            let used = ((cpu.user_ns + cpu.system_ns) as f64 / whole).min(1.0);
             if window > 0 && used >= ALL {
                 causes.push(
                     Cause::new(63, "TCP is bound by processors, not by the link", host.as_str())

@@ -332,7 +332,16 @@ fn memory_processors_and_stalls() {
     tcp.repeats = vec![Repeat { window_ns: 1_000_000_000, ..Repeat::default() }];
     let busy = CpuTime { user_ns: 30_000_000, system_ns: 960_000_000 };
     tcp.cpu = BTreeMap::from([("a".into(), busy)]);
-    expect(&report(vec![], vec![tcp]), "bound by processors", "a", "medium");
+    expect(&report(vec![], vec![tcp.clone()]), "bound by processors", "a", "medium");
+    let processors = |tcp: &Measurement| {
+        let told = diagnose(&report(vec![], vec![tcp.clone()]));
+        told.into_iter().any(|cause| cause.cause.contains("bound by processors"))
+    };
+    let mut warmed = tcp.clone();
+    warmed.method.warmup_ns = 1_000_000_000;
+    assert!(!processors(&warmed), "the time of the warm-up counts: half of it was idle");
+    tcp.method.requested.insert("iterations".into(), 2000.into());
+    assert!(!processors(&tcp), "of a window by number it is not known");
 }
 
 #[test]
