@@ -113,9 +113,15 @@ pub(super) fn verdict(view: &View, page: &mut Page) {
     }
 }
 
-/// `3 × 1 s after 250 ms warm-up`.
+/// `3 × 1 s after 250 ms warm-up`; by number, `3 × 1000 a QP (at most 60 s) after …`.
 fn timing(m: &Measurement) -> String {
-    let window = Span(m.method.window_ns);
+    let longest = Span(m.method.window_ns);
+    let number = ["iterations", "rounds"].iter().find_map(|name| m.method.requested.get(*name));
+    let window = match (number, m.test.as_str()) {
+        (None, _) => longest.to_string(),
+        (Some(number), "latency") => format!("{number} rounds (at most {longest})"),
+        (Some(number), _) => format!("{number} messages a QP (at most {longest})"),
+    };
     format!("{} × {window} after {} warm-up", m.repeats.len(), Span(m.method.warmup_ns))
 }
 
