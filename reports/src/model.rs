@@ -486,7 +486,7 @@ pub struct Measurement {
     /// Counter deltas by `host/dev:port/name`; only those that changed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counters: BTreeMap<String, i64>,
-    /// CPU time of the measuring threads by host.
+    /// CPU time of the measuring threads by host, over warm-ups and windows of all repeats.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cpu: BTreeMap<String, CpuTime>,
     /// What hardware would allow; none when not known.

@@ -16,6 +16,17 @@ impl fmt::Display for BitRate {
     }
 }
 
+/// A rate in bit/s that is printed in bytes per second, decimal, as nccl-tests prints algbw and
+/// busbw.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct ByteRate(pub f64);
+
+impl fmt::Display for ByteRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&scaled(self.0 / 8.0, &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")]))
+    }
+}
+
 /// A measured time in ns, printed in µs: in ns below 1 µs, in ms from 10 ms, in s from 10 s.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Time(pub f64);
@@ -137,6 +148,13 @@ fn figure(value: f64, unit: f64, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_per_second_are_an_eighth_and_decimal() {
+        assert_eq!(ByteRate(400e9).to_string(), "50.00 GB/s");
+        assert_eq!(ByteRate(8e6).to_string(), "1.00 MB/s");
+        assert_eq!(ByteRate(0.0).to_string(), "0 B/s");
+    }
 
     #[test]
     fn bit_rates_are_decimal_and_change_unit_where_rounding_does() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Check, Collective, Host, Measurement, Report, Status};
-use crate::units::{BitRate, MessageRate, Size, Time};
+use crate::units::{BitRate, ByteRate, MessageRate, Size, Time};
 
 pub(crate) fn host_names(report: &Report) -> Vec<&str> {
     report.hosts.iter().map(|host| host.name.as_str()).collect()
@@ -121,7 +121,7 @@ fn of_collective(m: &Measurement, collective: &Collective) -> Vec<String> {
     ];
     let rates = [("algbw", m.algbw_bps), ("busbw", m.busbw_bps)];
     figures.extend(
-        rates.iter().filter_map(|(name, bps)| Some(format!("{name} {}", BitRate((*bps)?)))),
+        rates.iter().filter_map(|(name, bps)| Some(format!("{name} {}", ByteRate((*bps)?)))),
     );
     figures.push(match m.elements_wrong {
         Some(wrong) => format!("{wrong} wrong"),

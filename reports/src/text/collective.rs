@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::layout::{Column, Page, Table};
 use crate::model::{Collective, Measurement};
-use crate::units::{BitRate, Share, Size, Time};
+use crate::units::{ByteRate, Share, Size, Time};
 use crate::view::View;
 use crate::words::count;
 
@@ -57,7 +57,7 @@ fn rows(all: &[(&Measurement, &Collective)]) -> Table {
     ]);
     for (m, collective) in all {
         let time = collective.time_ns;
-        let rate = |bps: Option<f64>| bps.map_or("n/a".into(), |bps| BitRate(bps).to_string());
+        let rate = |bps: Option<f64>| bps.map_or("n/a".into(), |bps| ByteRate(bps).to_string());
         table.row(vec![
             Size(m.size_bytes).to_string(),
             elements(m, collective).to_string(),
@@ -98,7 +98,7 @@ fn notes(all: &[(&Measurement, &Collective)], page: &mut Page) {
     let busbw: Vec<f64> = all.iter().filter_map(|(m, _)| m.busbw_bps).collect();
     if !busbw.is_empty() {
         let mean = busbw.iter().sum::<f64>() / busbw.len() as f64;
-        page.paragraph(&format!("average busbw: {}", BitRate(mean)));
+        page.paragraph(&format!("average busbw: {}", ByteRate(mean)));
     }
     let share = |c: &Collective| c.reduce_share.unwrap_or(0.0);
     if let Some((m, c)) = all.iter().max_by(|a, b| share(a.1).total_cmp(&share(b.1)))

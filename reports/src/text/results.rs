@@ -157,6 +157,9 @@ pub(super) fn tcp(view: &View, page: &mut Page) {
     page.table(tcp_table(view, &all, beside));
     if all.iter().any(|m| m.test == "latency") {
         page.paragraph("latency: half of the median round trip; min–max: of the repeats' medians");
+        for m in &latency {
+            distribution(view, m, page);
+        }
     }
     if compared {
         page.paragraph("gain: how many times as good RDMA is; below 1 TCP is better");
@@ -168,6 +171,21 @@ pub(super) fn tcp(view: &View, page: &mut Page) {
         }
     }
     notes(view, &all, page);
+}
+
+/// The round trips of TCP one by one, as RDMA's stand in their table.
+fn distribution(view: &View, m: &Measurement, page: &mut Page) {
+    let Some(l) = &m.latency_ns else { return };
+    let parts =
+        [("min", Some(l.min)), ("p50", Some(l.p50)), ("p90", Some(l.p90)), ("p99", Some(l.p99))];
+    let tail = [("p99.9", l.p999), ("p99.99", l.p9999), ("max", Some(l.max))];
+    let told: Vec<String> = parts
+        .into_iter()
+        .chain(tail)
+        .filter_map(|(name, ns)| Some(format!("{name} {}", Time(ns?))))
+        .collect();
+    let (what, way) = (Size(m.size_bytes), arrow(&m.initiator, &m.responder, &view.names));
+    page.item(&format!("{what} {way}, {}: {}; n {}", trip(m), told.join(", "), l.count));
 }
 
 /// Tests without a table of their own.
