@@ -3,6 +3,7 @@
 pub mod advise;
 pub mod ceiling;
 pub mod checks;
+pub mod collective;
 pub mod compare;
 pub mod counters;
 pub mod diagnose;
@@ -11,6 +12,7 @@ pub mod facts;
 mod fixtures;
 pub mod gid;
 pub mod knob_limits;
+pub mod leaves;
 pub mod limits;
 pub mod line_rate;
 pub mod merge;
