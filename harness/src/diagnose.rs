@@ -4,6 +4,7 @@
 //! and whole, and stays a check. What points to several causes is listed under each.
 
 mod counters;
+mod hops;
 mod ratios;
 mod scene;
 mod settings;
@@ -25,6 +26,7 @@ pub fn diagnose(report: &Report) -> Vec<Diagnosis> {
     let mut causes = settings::causes(&scene);
     causes.extend(ratios::causes(&scene));
     causes.extend(counters::causes(&scene));
+    causes.extend(hops::causes(&scene));
     causes.sort_by_key(|cause| std::cmp::Reverse(cause.weight));
     if causes.is_empty() {
         causes.extend(ratios::unexplained(&scene));

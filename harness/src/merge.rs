@@ -54,6 +54,7 @@ pub fn merge(reports: &[(&str, &Report)]) -> Result<Report, MergeError> {
         topology: Vec::new(),
         measurements: Vec::new(),
         matrices: reports.iter().flat_map(|(_, report)| report.matrices.clone()).collect(),
+        fits: Vec::new(),
         not_measured: Vec::new(),
         diagnosis: Vec::new(),
         verdict: verdict(reports),
@@ -65,6 +66,7 @@ pub fn merge(reports: &[(&str, &Report)]) -> Result<Report, MergeError> {
         let rails = add_rails(&mut merged, report);
         add_measurements(&mut merged, report, &rails, &mut ids);
     }
+    crate::collective::complete(&mut merged);
     Ok(merged)
 }
 

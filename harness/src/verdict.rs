@@ -21,7 +21,7 @@ pub struct FailOn {
 pub const CHECKS_ONLY: &str = "check";
 
 /// Judges a report by the profile chosen: sets its profile, the efficiency, the bound (also as a
-/// rate), the status and the reason of each measurement, and the verdict. What was judged before is
+/// rate), the status and the reason of each measurement, the fits of collectives, and the verdict. What was judged before is
 /// judged anew. A report of [`CHECKS_ONLY`] is judged by its checks.
 pub fn judge(report: &mut Report, choice: &Choice) {
     if report.suite.name == CHECKS_ONLY && report.measurements.is_empty() {
@@ -37,6 +37,7 @@ pub fn judge(report: &mut Report, choice: &Choice) {
         measured.status = Some(judged.status());
         measured.reason = judged.reason();
     }
+    crate::collective::complete(report);
     report.diagnosis = crate::diagnose::diagnose(report);
     report.verdict = whole::verdict(report, &judged);
 }

@@ -92,6 +92,7 @@ mod tests {
             topology: vec![],
             measurements: vec![],
             matrices: vec![],
+            fits: vec![],
             not_measured: vec![],
             diagnosis: vec![],
             verdict: Verdict {

@@ -52,6 +52,9 @@ pub struct Report {
     /// Figures between every two hosts, where an entry a pair would be too much.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub matrices: Vec<Matrix>,
+    /// What the times of each collective say over its sizes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fits: Vec<CollectiveFit>,
     /// What was planned and could not be measured, or what this command does not measure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_measured: Vec<NotMeasured>,
@@ -492,7 +495,7 @@ pub struct Measurement {
     /// What hardware would allow; none when not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
-    /// goodput / ceiling.
+    /// goodput / ceiling; of collectives busbw / ceiling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub efficiency: Option<f64>,
     /// What was asked for, in words with units.
@@ -535,6 +538,97 @@ pub struct Collective {
     /// For whom ranks waited longest, longest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<RankWait>,
+    /// Steps of the algorithm, one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// The slowest way between two of the hosts; none where the report has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<PairBandwidth>,
+}
+
+/// Bandwidth between two hosts of a collective, measured by itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct PairBandwidth {
+    /// Host that the payload left.
+    pub from: String,
+    /// Host that it reached.
+    pub to: String,
+    /// Median goodput in this direction, bit/s.
+    pub bps: f64,
+    /// The other direction was busy as well.
+    pub both_directions: bool,
+    /// busbw of the collective as a part of it.
+    pub busbw_share: f64,
+}
+
+/// Times T of a collective over its sizes S: T = steps · α + S · (wire_factor · β + reduced · γ), where
+/// each rank reduces (n − 1)/n of the vector. Straight lines were laid piece by piece.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CollectiveFit {
+    /// Operation.
+    pub op: String,
+    /// Algorithm.
+    pub algorithm: String,
+    /// Transport.
+    pub transport: String,
+    /// Element type.
+    pub data_type: String,
+    /// Reduction; `none` where the operation reduces nothing.
+    pub reduction: String,
+    /// False when nothing was reduced on purpose.
+    pub reduced: bool,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Steps of the algorithm, one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
+    /// Bytes that the busiest rank sends for each byte of the vector.
+    #[serde(default)]
+    pub wire_factor: f64,
+    /// Time of a step, ns; none where the sizes do not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alpha_ns: Option<f64>,
+    /// Time to move a byte, ns: β; none where the sizes do not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire_ns_per_byte: Option<f64>,
+    /// Time to reduce a byte, ns: γ; none where nothing is reduced or it could not be told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reduce_ns_per_byte: Option<f64>,
+    /// How γ is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reduce_from: String,
+    /// The lines, by size; empty where they were refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pieces: Vec<FitPiece>,
+    /// Root mean square of the residuals, as parts of the times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual: Option<f64>,
+    /// The largest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_residual: Option<f64>,
+    /// Why there is no fit; empty where there is one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub refused: String,
+}
+
+/// A straight line through the times of some sizes; it says nothing of others.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FitPiece {
+    /// Smallest size.
+    pub from_bytes: u64,
+    /// Largest size.
+    pub to_bytes: u64,
+    /// Times that it was laid through.
+    pub points: u32,
+    /// Time of a vector of no bytes, ns.
+    pub fixed_ns: f64,
+    /// Time for each byte of the vector, ns.
+    pub ns_per_byte: f64,
+    /// Root mean square of its residuals, as parts of the times.
+    pub residual: f64,
 }
 
 /// Time of one run of a collective: the mean of each rank's runs, over the ranks.
@@ -562,6 +656,10 @@ pub struct RankWait {
     pub waits_for: u32,
     /// In each run, ns.
     pub ns: f64,
+    /// Time of each run in which nothing moved at the other one either and what it had for this
+    /// rank found no room, ns; none where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_blocked_ns: Option<f64>,
 }
 
 /// How a case was measured.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Check, Collective, Host, Measurement, Report, Status};
-use crate::units::{BitRate, ByteRate, MessageRate, Size, Time};
+use crate::model::{Check, Collective, CollectiveFit, FitPiece, Host, Measurement, Report, Status};
+use crate::units::{BitRate, ByteRate, MessageRate, Share, Size, Time};
 
 pub(crate) fn host_names(report: &Report) -> Vec<&str> {
     report.hosts.iter().map(|host| host.name.as_str()).collect()
@@ -128,6 +128,32 @@ fn of_collective(m: &Measurement, collective: &Collective) -> Vec<String> {
         None => "not verified".to_owned(),
     });
     figures
+}
+
+/// `α 12.0 µs a step, 1/β 1.20 GB/s, 1/γ 9.10 GB/s …`, or why there is none.
+pub(crate) fn fitted(fit: &CollectiveFit) -> String {
+    let (Some(residual), Some(worst)) = (fit.residual, fit.worst_residual) else {
+        return format!("α, β and γ not fitted: {}", fit.refused);
+    };
+    // 1 byte a ns is 8 Gb/s.
+    let rate = |ns: f64| ByteRate(8e9 / ns);
+    let mut parts = vec![
+        fit.alpha_ns
+            .map_or("α not shown by these sizes".into(), |ns| format!("α {} a step", Time(ns))),
+        fit.wire_ns_per_byte
+            .map_or("β not shown by these sizes".into(), |ns| format!("1/β {}", rate(ns))),
+    ];
+    let from = &fit.reduce_from;
+    parts.extend(fit.reduce_ns_per_byte.map(|ns| format!("1/γ {} ({from})", rate(ns))));
+    let ends = |piece: &FitPiece| format!("{}–{}", Size(piece.from_bytes), Size(piece.to_bytes));
+    let pieces: Vec<String> = fit.pieces.iter().map(ends).collect();
+    format!(
+        "{}; fitted over {}, residual {}, worst {}",
+        parts.join(", "),
+        pieces.join(" and "),
+        Share(residual),
+        Share(worst)
+    )
 }
 
 fn losses(m: &Measurement) -> Vec<String> {

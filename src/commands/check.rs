@@ -110,6 +110,7 @@ fn report(seen: &[Seen], started: String) -> Report {
         topology,
         measurements: Vec::new(),
         matrices: Vec::new(),
+        fits: Vec::new(),
         not_measured: Vec::new(),
         diagnosis: Vec::new(),
         verdict: unjudged(),

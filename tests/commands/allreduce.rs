@@ -50,6 +50,14 @@ fn three_ranks_sweep_sizes_out_of_place_and_in_place() {
     assert_eq!(detail.messages_sent, [4, 4, 4], "2(n-1) messages");
     let sum: u64 = detail.bytes_sent.iter().sum();
     assert_eq!(sum, 4 * (256 << 10), "2(n-1)/n of the vector from each of n ranks");
+    let [fit, other] = &report.fits[..] else { panic!("{:?}", report.fits) };
+    assert_eq!((fit.algorithm.as_str(), other.algorithm.as_str()), ("ring", "rhd"));
+    assert_eq!((fit.steps, fit.ranks, fit.reduced), (Some(4), 3, true));
+    assert!((fit.wire_factor - 4.0 / 3.0).abs() < 1e-3, "{}", fit.wire_factor);
+    // Three iterations on a busy machine may be too wild: then that is said.
+    let told = fit.refused.is_empty();
+    assert_eq!(told, !fit.pieces.is_empty() && fit.residual.is_some_and(|rms| rms <= 0.15));
+    assert!(told || fit.refused.contains("measure longer (-n)"), "{}", fit.refused);
 }
 
 #[test]
@@ -60,6 +68,7 @@ fn people_read_a_table_as_of_nccl_tests() {
         &["Collective: all_reduce among 2 ranks over TCP", "#wrong", "busbw", "16384", "64 KiB"],
     );
     assert!(ran.stdout.contains("function passed"), "{}", ran.stdout);
+    ran.expect(0, &["ring: α, β and γ not fitted: too few sizes, 1 of at least 5"]);
 }
 
 #[test]

@@ -35,6 +35,7 @@ fn report(cases: &[Vec<f64>]) -> Report {
         topology: vec![],
         measurements,
         matrices: vec![],
+        fits: vec![],
         not_measured: vec![],
         diagnosis: vec![],
         verdict: Verdict {

@@ -47,6 +47,7 @@ fn report(checks: Vec<Check>, measurements: Vec<Measurement>) -> Report {
         topology: vec![],
         measurements,
         matrices: vec![],
+        fits: vec![],
         not_measured: vec![],
         diagnosis: vec![],
         verdict: Verdict {

@@ -83,7 +83,11 @@ fn no_bound(measured: &Measurement) -> String {
 }
 
 fn efficiency(measured: &Measurement) -> Option<f64> {
-    Some(measured.goodput_bps?.median / measured.ceiling.as_ref()?.bps)
+    let reached = match measured.test.as_str() {
+        "collective" => measured.busbw_bps?,
+        _ => measured.goodput_bps?.median,
+    };
+    Some(reached / measured.ceiling.as_ref()?.bps)
 }
 
 fn bandwidth(measured: &Measurement, report: &Report, bounds: &Bounds) -> Result<Applied, String> {

@@ -95,6 +95,7 @@ fn judged_with(soft: bool, measurements: Vec<Measurement>, change: impl Fn(&mut 
         topology: vec![],
         measurements,
         matrices: vec![],
+        fits: vec![],
         not_measured: vec![],
         diagnosis: vec![],
         verdict: Verdict {

@@ -1,6 +1,7 @@
 //! One HTML file: nothing is fetched, no script runs, and names are only ever text.
 
 mod advice;
+mod collective;
 mod comparison;
 mod facts;
 mod heat;
@@ -60,6 +61,7 @@ fn with_advice(report: &Report, advice: Option<&Advice>) -> String {
             (results::message_rate(&view))
             (results::beside_tcp(&view))
             (results::others(&view))
+            (collective::fits(&view))
             (results::intervals(&view))
             (facts::counters(&view))
             (facts::method(&view))

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::layout::{Column, Page, Table};
-use crate::model::{Collective, Measurement};
+use crate::model::{Collective, CollectiveFit, Measurement};
 use crate::units::{ByteRate, Share, Size, Time};
 use crate::view::View;
-use crate::words::count;
+use crate::words::{count, fitted};
 
 /// Ranks reduce for more than this part of their time: the figure is the CPU's.
 const CPU_BOUND: f64 = 0.8;
@@ -30,6 +30,7 @@ pub(super) fn table(view: &View, page: &mut Page) {
         page.title(&title);
         page.table(rows(all));
         notes(all, page);
+        fits(view, all, page);
     }
 }
 
@@ -115,6 +116,39 @@ fn notes(all: &[(&Measurement, &Collective)], page: &mut Page) {
         page.item(&format!("{} {}: wrong: {}", Size(m.size_bytes), m.algorithm, m.data_errors));
     }
     waits(all, page);
+    beside(all, page);
+}
+
+/// At the largest size, busbw beside what pairs of hosts reached and hardware allows.
+fn beside(all: &[(&Measurement, &Collective)], page: &mut Page) {
+    let Some((m, c)) = all.iter().rev().max_by_key(|(m, _)| m.size_bytes) else { return };
+    let size = Size(m.size_bytes);
+    if let Some(pair) = &c.pair {
+        let both = if pair.both_directions { "both directions at once" } else { "one direction" };
+        page.paragraph(&format!(
+            "busbw at {size}: {} of the slowest pair, {} to {}: {} ({both})",
+            Share(pair.busbw_share),
+            pair.from,
+            pair.to,
+            ByteRate(pair.bps)
+        ));
+    }
+    if let (Some(share), Some(ceiling)) = (m.efficiency, &m.ceiling) {
+        let (share, ceiling) = (Share(share), ByteRate(ceiling.bps));
+        page.paragraph(&format!("busbw at {size}: {share} of the ceiling {ceiling}"));
+    }
+}
+
+/// α, β and γ of each algorithm in the table, or why not.
+fn fits(view: &View, all: &[(&Measurement, &Collective)], page: &mut Page) {
+    let Some((m, c)) = all.first() else { return };
+    let here = |fit: &&CollectiveFit| {
+        (&fit.op, &fit.transport, fit.reduced) == (&m.op, &m.transport, c.reduced)
+            && fit.ranks as usize == m.ranks.len()
+    };
+    for fit in view.report.fits.iter().filter(here) {
+        page.item(&format!("{}: {}", fit.algorithm, fitted(fit)));
+    }
 }
 
 /// At the largest size, whom others waited for longest.

@@ -6,9 +6,9 @@ use fabbench_reports::comparison::{
     Became, COMPARISON_SCHEMA, Change, Comparison, Figure, Run, Unit,
 };
 use fabbench_reports::model::{
-    Check, Collective, Device, Diagnosis, Gid, Host, HostTopology, Latency, Matrix, Measurement,
-    Memory, Method, Named, NotMeasured, Path, Port, Rail, RankTime, RankWait, Rate, Repeat, Report,
-    SCHEMA, Status, Tool, Verdict,
+    Check, Collective, CollectiveFit, Device, Diagnosis, FitPiece, Gid, Host, HostTopology,
+    Latency, Matrix, Measurement, Memory, Method, Named, NotMeasured, PairBandwidth, Path, Port,
+    Rail, RankTime, RankWait, Rate, Repeat, Report, SCHEMA, Status, Tool, Verdict,
 };
 use fabbench_reports::trend::{Line, Step, TREND_SCHEMA, Trend};
 
@@ -132,7 +132,20 @@ pub fn collective() -> Report {
                 messages_sent: vec![4; 3],
                 bytes_sent: vec![4 * size / 3; 3],
                 reduce_share: Some(0.07),
-                waits: vec![RankWait { rank: 1, waits_for: 0, ns: avg * 0.3 }],
+                waits: vec![RankWait {
+                    rank: 1,
+                    waits_for: 0,
+                    ns: avg * 0.3,
+                    sender_blocked_ns: Some(avg * 0.02),
+                }],
+                steps: Some(4),
+                pair: Some(PairBandwidth {
+                    from: "node-c".into(),
+                    to: "node-b".into(),
+                    bps: 8.9e9,
+                    both_directions: true,
+                    busbw_share: algbw * 4.0 / 3.0 / 8.9e9,
+                }),
             }),
             status: Some(Status::Unjudged),
             ..Measurement::default()
@@ -141,6 +154,46 @@ pub fn collective() -> Report {
     let sizes = [(8, 61.3e3), (65_536, 402.0e3), (1 << 20, 1.93e6)];
     let places = |(size, ns): (u64, f64)| [one(size, false, ns), one(size, true, ns * 0.9)];
     report.measurements = sizes.into_iter().flat_map(places).collect();
+    let fit = CollectiveFit {
+        op: "all_reduce".into(),
+        algorithm: "ring".into(),
+        transport: "tcp".into(),
+        data_type: "f32".into(),
+        reduction: "sum".into(),
+        reduced: true,
+        ranks: 3,
+        steps: Some(4),
+        wire_factor: 4.0 / 3.0,
+        ..CollectiveFit::default()
+    };
+    let piece = |from, to, points, fixed_ns, ns_per_byte| FitPiece {
+        from_bytes: from,
+        to_bytes: to,
+        points,
+        fixed_ns,
+        ns_per_byte,
+        residual: 0.031,
+    };
+    report.fits = vec![
+        CollectiveFit {
+            alpha_ns: Some(14.6e3),
+            wire_ns_per_byte: Some(1.12),
+            reduce_ns_per_byte: Some(0.11),
+            reduce_from: "time that the ranks spent reducing".into(),
+            pieces: vec![
+                piece(8, 16_384, 12, 58.4e3, 5.3),
+                piece(32_768, 1 << 20, 12, 151.0e3, 1.57),
+            ],
+            residual: Some(0.031),
+            worst_residual: Some(0.094),
+            ..fit.clone()
+        },
+        CollectiveFit {
+            algorithm: "rhd".into(),
+            refused: "too few sizes, 3 of at least 5: sweep more (-b, -e, -f)".into(),
+            ..fit
+        },
+    ];
     let wrong = "1 of 1572864 elements; first: rank 2, index 174763 (step 2 from rank 1): got \
                  8192, want 24576";
     if let Some(last) = report.measurements.last_mut() {
@@ -498,6 +551,7 @@ fn pair(hosts: Vec<Host>, status: Status, function: Status, performance: Status)
         topology: vec![],
         measurements: vec![],
         matrices: vec![],
+        fits: vec![],
         not_measured: vec![],
         diagnosis: vec![],
         verdict: Verdict { status, function, performance, reasons: vec![], next: vec![] },

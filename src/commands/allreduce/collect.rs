@@ -10,7 +10,7 @@ use fabbench_reports::model::{
 use super::drive::Ended;
 use super::places::Places;
 use super::wanted::Wanted;
-use crate::engine::collective::{Row, kernels};
+use crate::engine::collective::{Row, Schedule, Scope, Sweep, kernels};
 use crate::measure::histogram::Merged;
 
 /// A measurement for each size and placement that all ranks have finished.
@@ -86,9 +86,20 @@ impl Scene<'_> {
             elements_wrong: (compared > 0).then_some(wrong),
             algbw_bps: algbw,
             busbw_bps: algbw.map(|bps| bps * sweep.collective.bus_factor(n)),
-            collective: Some(detail(sweep.reduces, rows, time, (kind, reduction))),
+            collective: Some(Detail {
+                steps: self.steps(row.algorithm),
+                ..detail(sweep.reduces, rows, time, (kind, reduction))
+            }),
             ..Measurement::default()
         }
+    }
+
+    /// Steps of an algorithm, one after the other.
+    fn steps(&self, algorithm: usize) -> Option<u32> {
+        let &Sweep { collective, ref algorithms, ref hosts, root, .. } = self.wanted.common();
+        let (algorithm, elements) = (algorithms[algorithm], hosts.len());
+        let scope = Scope { collective, algorithm, rank: 0, hosts, elements, align: 1, root };
+        Some(Schedule::new(&scope).ok()?.steps)
     }
 
     /// `host/netdev` where the interface of the first address is known.
@@ -173,10 +184,16 @@ fn detail(reduces: bool, rows: &[&Row], time: RankTime, words: (&str, &str)) -> 
     let reducing: u64 = rows.iter().map(|row| row.reduce_ns).sum();
     let each = |row: &Row| f64::from(row.iterations.max(1));
     let waits = rows.iter().enumerate().flat_map(|(rank, row)| {
+        let blocked = move |peer: usize| {
+            let other: &Row = rows[peer];
+            let here = other.blocked_ns.iter().find(|(to, _)| *to == rank);
+            here.map(|(_, ns)| *ns as f64 / each(other))
+        };
         let of = move |&(peer, ns): &(usize, u64)| RankWait {
             rank: rank as u32,
             waits_for: peer as u32,
             ns: ns as f64 / each(row),
+            sender_blocked_ns: blocked(peer),
         };
         row.waited_ns.iter().filter(|(_, ns)| *ns > 0).map(of)
     });
@@ -195,6 +212,7 @@ fn detail(reduces: bool, rows: &[&Row], time: RankTime, words: (&str, &str)) -> 
         bytes_sent: rows.iter().map(|row| row.bytes).collect(),
         reduce_share: (reduces && total > 0).then(|| reducing as f64 / total as f64),
         waits,
+        ..Detail::default()
     }
 }
 

@@ -78,6 +78,7 @@ pub fn run(args: &AllreduceArgs) -> Result<ExitCode, CommandError> {
         not_measured: missing(&wanted, &measurements, &ended, &names),
         measurements,
         matrices: Vec::new(),
+        fits: Vec::new(),
         diagnosis: Vec::new(),
         verdict: unjudged(),
     };

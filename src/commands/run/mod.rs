@@ -516,6 +516,7 @@ impl<'a> Campaign<'a> {
             rails: report_rails(&self.rails, &self.measurements),
             checks,
             matrices: Vec::new(),
+            fits: Vec::new(),
             not_measured: [self.not_measured, gpu_memory(&topology), self.request.beyond.clone()]
                 .concat(),
             topology,

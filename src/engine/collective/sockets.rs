@@ -52,6 +52,15 @@ pub struct Cost {
     pub reduce_ns: u64,
     /// For each lane, time in which nothing moved and its next message was due, ns.
     pub waited_ns: Vec<u64>,
+    /// For each lane, time in which nothing moved and what was due there found no room, ns.
+    pub blocked_ns: Vec<u64>,
+}
+
+impl Cost {
+    /// Nothing yet, over so many lanes.
+    pub fn of_lanes(count: usize) -> Cost {
+        Cost { waited_ns: vec![0; count], blocked_ns: vec![0; count], ..Cost::default() }
+    }
 }
 
 /// Carries schedules out over `B`, which has a lane to each peer in the order of
@@ -96,7 +105,7 @@ impl<'a, B: Bytes, T: Time> Runner<'a, B, T> {
     pub fn new(end: &'a End<'a>, wires: &'a mut B, time: &'a T) -> Self {
         let count = wires.lanes();
         let lanes = (0..count).map(|_| Lane { staged: vec![0; PIECE], ..Lane::default() });
-        let cost = Cost { waited_ns: vec![0; count], ..Cost::default() };
+        let cost = Cost::of_lanes(count);
         Runner { end, time, wires, lanes: lanes.collect(), cost }
     }
 
@@ -122,7 +131,7 @@ impl<'a, B: Bytes, T: Time> Runner<'a, B, T> {
         loop {
             if self.turn(&mut run)? {
                 if let Some(since) = idle_since.take() {
-                    self.note_wait(since, &awaited.reading);
+                    self.note_wait(since, &awaited);
                 }
                 watch.moved();
                 continue;
@@ -306,10 +315,13 @@ impl<'a, B: Bytes, T: Time> Runner<'a, B, T> {
         awaited.writing.extend(lanes.filter(writes));
     }
 
-    fn note_wait(&mut self, since: u64, lanes: &[usize]) {
+    fn note_wait(&mut self, since: u64, awaited: &Awaited) {
         let waited = self.time.now().saturating_sub(since);
-        for &lane in lanes {
+        for &lane in &awaited.reading {
             self.cost.waited_ns[lane] += waited;
+        }
+        for &lane in &awaited.writing {
+            self.cost.blocked_ns[lane] += waited;
         }
     }
 

@@ -81,6 +81,9 @@ pub struct Row {
     /// Rank and the time in which nothing moved and its next message was due, over the timed
     /// runs, ns.
     pub waited_ns: Vec<(usize, u64)>,
+    /// Rank and the time in which nothing moved and what was due there found no room, over the
+    /// timed runs, ns.
+    pub blocked_ns: Vec<(usize, u64)>,
 }
 
 impl Sweep {
@@ -220,8 +223,7 @@ impl<T: Time> One<'_, T> {
     /// The runs that count.
     fn timed<B: Bytes>(&self, runner: &mut Runner<B, T>, buffers: &mut Buffers) -> Result<Row> {
         self.end.stage.set(Stage::Measure);
-        let lanes = self.course.peers.len();
-        runner.cost = Cost { waited_ns: vec![0; lanes], ..Cost::default() };
+        runner.cost = Cost::of_lanes(self.course.peers.len());
         let mut recorder = Recorder::new(1);
         let begin = self.time.now();
         let mut last = begin;
@@ -243,9 +245,14 @@ impl<T: Time> One<'_, T> {
             messages: cost.messages_sent / iterations,
             bytes: cost.bytes_sent / iterations,
             reduce_ns: cost.reduce_ns,
-            waited_ns: self.course.peers.iter().copied().zip(cost.waited_ns.clone()).collect(),
+            waited_ns: self.by_peer(&cost.waited_ns),
+            blocked_ns: self.by_peer(&cost.blocked_ns),
             ..Row::default()
         })
+    }
+
+    fn by_peer(&self, lanes: &[u64]) -> Vec<(usize, u64)> {
+        self.course.peers.iter().copied().zip(lanes.iter().copied()).collect()
     }
 
     fn barrier<B: Bytes>(&self, runner: &mut Runner<B, T>) -> Result<()> {
