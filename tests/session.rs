@@ -79,6 +79,7 @@ impl Place {
     fn launch(&self) -> Launch {
         let notices = self.notices.clone();
         Launch {
+            guests: fabbench::session::join::Guests::default(),
             ssh: vec![self.path("ssh").to_string_lossy().into_owned()],
             binary: Binary::Find,
             token: None,

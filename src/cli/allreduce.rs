@@ -84,13 +84,15 @@ pub enum RankOrderArg {
     Given,
     /// Shuffled by --seed
     Random,
+    /// Hosts of one leaf switch one after the other: --leaves
+    ByLeaf,
 }
 
 /// `fabbench allreduce`
 #[derive(Debug, Args)]
 pub struct AllreduceArgs {
-    /// Hosts: [user@]host[,addr=DATA_ADDRESS], local, or tcp://host:port
-    #[arg(required = true)]
+    /// Hosts: [user@]host[,addr=DATA_ADDRESS], local, or tcp://host:port; none where mpirun, srun or
+    /// torchrun starts this command once a rank
     pub hosts: Vec<String>,
     /// What the ranks do together
     #[arg(long, value_enum, default_value_t = CollectiveArg::AllReduce, value_name = "OP")]
@@ -133,6 +135,10 @@ pub struct AllreduceArgs {
     /// Which host has which rank
     #[arg(long, value_enum, default_value_t = RankOrderArg::Given, value_name = "ORDER")]
     pub rank_order: RankOrderArg,
+    /// Which hosts hang on which leaf switch: lines as `leaf1: host-a host-b`, or Slurm's
+    /// topology.conf
+    #[arg(long, value_name = "FILE")]
+    pub leaves: Option<std::path::PathBuf>,
     /// Of the random order and of the numbers that are reduced
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -32,6 +32,11 @@ pub enum Way {
         /// Port.
         port: u16,
     },
+    /// A process that a launcher started, and that has connected by itself.
+    Joined {
+        /// Its rank.
+        rank: u16,
+    },
 }
 
 impl fmt::Display for Way {
@@ -40,6 +45,7 @@ impl fmt::Display for Way {
             Way::Local => f.write_str("local"),
             Way::Ssh { destination } => write!(f, "ssh {destination}"),
             Way::Tcp { host, port } => write!(f, "tcp://{host}:{port}"),
+            Way::Joined { rank } => write!(f, "rank {rank}"),
         }
     }
 }
@@ -59,18 +65,23 @@ pub struct HostSpecError {
 /// # Errors
 /// [`HostSpecError`] for the first host that is malformed or holds what a shell would interpret.
 pub fn parse_hosts<S: AsRef<str>>(typed: &[S]) -> Result<Vec<HostSpec>, HostSpecError> {
-    let mut hosts: Vec<HostSpec> = Vec::new();
-    for text in typed {
-        let mut host = parse_host(text.as_ref())?;
+    let hosts: Result<Vec<_>, _> = typed.iter().map(|text| parse_host(text.as_ref())).collect();
+    Ok(with_own_names(hosts?))
+}
+
+/// Each host with a name of its own: `#2` appended for the second of a name.
+pub fn with_own_names(hosts: Vec<HostSpec>) -> Vec<HostSpec> {
+    let mut named: Vec<HostSpec> = Vec::new();
+    for mut host in hosts {
         let base = host.name.clone();
         let mut n = 2;
-        while hosts.iter().any(|other| other.name == host.name) {
+        while named.iter().any(|other| other.name == host.name) {
             host.name = format!("{base}#{n}");
             n += 1;
         }
-        hosts.push(host);
+        named.push(host);
     }
-    Ok(hosts)
+    named
 }
 
 fn parse_host(typed: &str) -> Result<HostSpec, HostSpecError> {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::elf::{needed_glibc, parse_version};
 use super::frame::{CONTROL_LIMIT, FrameError, FrameReader, FrameWriter, PREAMBLE, quote};
 use super::host_spec::{HostSpec, Way};
+use super::join::Guests;
 use super::protocol::{Hello, PROTOCOL, ToAgent, ToCoordinator};
 use super::token::{Purpose, Token, TokenError, prove};
 use super::{HostFailure, Interrupt, SILENCE, hello, remote};
@@ -51,6 +52,8 @@ pub struct Launch {
     pub push_patience: Duration,
     /// Silence after which either side gives the other up.
     pub silence: Duration,
+    /// Connections of hosts that have joined by themselves.
+    pub guests: Guests,
 }
 
 /// Where the binary on remote hosts comes from.
@@ -96,6 +99,7 @@ impl Launch {
             patience: Duration::from_secs(30),
             push_patience: Duration::from_secs(180),
             silence: SILENCE,
+            guests: Guests::default(),
         })
     }
 }
@@ -130,6 +134,7 @@ pub(crate) fn connect(
         Way::Local => attempt.local(),
         Way::Ssh { destination } => attempt.ssh(destination),
         Way::Tcp { host, port } => attempt.tcp(host, *port),
+        Way::Joined { rank } => attempt.joined(*rank),
     };
     connected.map_err(|cause| HostFailure {
         host: host.name.clone(),
@@ -218,12 +223,27 @@ impl Attempt<'_> {
         let deadline = Instant::now() + self.launch.patience;
         let stream = dial(name, port)?;
         let stream = prove(stream, token, Purpose::Control, deadline).map_err(explain_proof)?;
-        let ends = || -> io::Result<(FrameReader, FrameWriter)> {
-            stream.set_nodelay(true)?;
-            let writer = FrameWriter::new(stream.try_clone()?, CONTROL_LIMIT)?;
-            Ok((FrameReader::new(stream.try_clone()?, CONTROL_LIMIT)?, writer))
-        };
-        let (mut reader, mut writer) = ends().map_err(|error| error.to_string())?;
+        let reader = stream.try_clone().and_then(|own| FrameReader::new(own, CONTROL_LIMIT));
+        self.greet_socket(stream, reader.map_err(|error| error.to_string())?, deadline)
+    }
+
+    fn joined(&self, rank: u16) -> Result<Connection, String> {
+        let mut guests = self.launch.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        let guest = guests.remove(&rank).ok_or("it has not joined: start all ranks again")?;
+        drop(guests);
+        self.greet_socket(guest.stream, guest.reader, Instant::now() + self.launch.patience)
+    }
+
+    fn greet_socket(
+        &self,
+        stream: TcpStream,
+        mut reader: FrameReader,
+        deadline: Instant,
+    ) -> Result<Connection, String> {
+        let writer = stream
+            .set_nodelay(true)
+            .and_then(|()| FrameWriter::new(stream.try_clone()?, CONTROL_LIMIT));
+        let mut writer = writer.map_err(|error| error.to_string())?;
         reader.cancel_with(Some(self.interrupt.flag()));
         let hello = greet(&mut reader, deadline)
             .map_err(|error| error.to_string())

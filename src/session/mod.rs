@@ -5,12 +5,14 @@ pub mod elf;
 pub mod frame;
 pub mod host_spec;
 pub mod interrupt;
+pub mod join;
 pub mod launch;
 pub mod outlet;
 pub mod peer;
 pub mod protocol;
 pub mod remote;
 pub mod token;
+pub mod world;
 
 use std::time::Duration;
 

@@ -103,6 +103,13 @@ pub enum Purpose {
     Peer,
     /// Payload of this lane.
     Data(u32),
+    /// A rank that a launcher started, at rank 0.
+    Join {
+        /// Own number.
+        rank: u16,
+        /// Number of ranks.
+        size: u16,
+    },
 }
 
 impl Purpose {
@@ -111,6 +118,7 @@ impl Purpose {
             Purpose::Control => (1, 0),
             Purpose::Peer => (2, 0),
             Purpose::Data(lane) => (3, lane),
+            Purpose::Join { rank, size } => (4, u32::from(rank) << 16 | u32::from(size)),
         };
         let [a, b, c, d] = u32::to_be_bytes(lane);
         [tag, a, b, c, d]
@@ -122,6 +130,7 @@ impl Purpose {
             (1, 0) => Some(Purpose::Control),
             (2, 0) => Some(Purpose::Peer),
             (3, lane) => Some(Purpose::Data(lane)),
+            (4, both) => Some(Purpose::Join { rank: (both >> 16) as u16, size: both as u16 }),
             _ => None,
         }
     }

@@ -106,7 +106,8 @@ fn wrong_usage_is_told_before_any_agent_starts() {
         ("local local --op all-gather --algo rhd", "all_gather is not done by rhd"),
         ("local local --redop product", "invalid value 'product'"),
         ("bad;host local", "a host name cannot hold ';'"),
-        ("", "required arguments were not provided"),
+        ("local local --rank-order by-leaf", "give --leaves FILE with lines as"),
+        ("", "no hosts: name them (fabbench allreduce host-a host-b), or have mpirun, srun"),
     ] {
         let ran = allreduce(typed);
         ran.expect(2, &[]);

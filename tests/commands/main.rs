@@ -13,6 +13,7 @@ mod devices;
 mod explain_perftest;
 mod knobs;
 mod lat;
+mod launched;
 mod output;
 mod pair;
 mod rate;

@@ -68,6 +68,7 @@ fn case(id: &str, test: Test, op: Op, direction: Direction) -> Case {
 fn cases_at_once_keep_their_results_apart() {
     let _alone = alone();
     let launch = Launch {
+        guests: Default::default(),
         ssh: vec!["ssh".to_owned()],
         binary: Binary::Find,
         token: None,

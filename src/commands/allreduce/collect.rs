@@ -124,6 +124,7 @@ impl Scene<'_> {
                 ("iterations".into(), sweep.iterations.into()),
                 ("warmup_iterations".into(), sweep.warmups.into()),
                 ("seed".into(), sweep.seed.into()),
+                ("rank_order".into(), self.wanted.order().into()),
             ]),
             effective: BTreeMap::from([("kernels".into(), kernels::instructions().into())]),
             ..Method::default()

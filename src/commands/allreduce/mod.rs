@@ -2,6 +2,7 @@
 
 mod collect;
 mod drive;
+mod launched;
 mod places;
 mod wanted;
 
@@ -20,8 +21,9 @@ use super::run::{
 };
 use super::{CommandError, ExitCode};
 use crate::cli::allreduce::AllreduceArgs;
+use crate::session::join::Guests;
 use crate::session::protocol::RankPart;
-use crate::session::{HostSpec, parse_hosts, token};
+use crate::session::{HostSpec, Interrupt, parse_hosts, token};
 use drive::{Ended, Place};
 use wanted::Wanted;
 
@@ -29,18 +31,47 @@ use wanted::Wanted;
 /// rank is named rather than the ranks that wait for it.
 const SILENCE: Duration = Duration::from_secs(8);
 
-/// Measures what was typed.
+/// Measures what was typed, or plays the part of a rank that a launcher started.
 pub fn run(args: &AllreduceArgs) -> Result<ExitCode, CommandError> {
     let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
-    let specs = parse_hosts(&args.hosts).map_err(|e| usage(&e))?;
-    let wanted = Wanted::new(args, specs.len()).map_err(|e| usage(&e))?;
-    let mut outputs = Outputs::prepare(&args.output)?;
+    let Some(world) = launched::world(args)? else {
+        let specs = parse_hosts(&args.hosts).map_err(|e| usage(&e))?;
+        let wanted = Wanted::new(args, specs.len()).map_err(|e| usage(&e))?;
+        let outputs = Outputs::prepare(&args.output)?;
+        let interrupt = install_interrupt()?;
+        return lead(args, wanted, (specs, Guests::default()), outputs, &interrupt);
+    };
+    // Every rank refuses what cannot be measured, so that none waits for another.
+    let wanted = Wanted::new(args, world.size.into());
+    let wanted = wanted.map_err(|why| launched::only_once(&world, why))?;
+    if world.rank > 0 {
+        return launched::serve_rank(&world, args);
+    }
+    let outputs = Outputs::prepare(&args.output)?;
+    let interrupt = install_interrupt()?;
+    let hosts = launched::gather(&world, args, &interrupt)?;
+    lead(args, wanted, hosts, outputs, &interrupt)
+}
+
+/// Measures between all hosts and reports.
+fn lead(
+    args: &AllreduceArgs,
+    mut wanted: Wanted,
+    (specs, guests): (Vec<HostSpec>, Guests),
+    mut outputs: Outputs,
+    interrupt: &Interrupt,
+) -> Result<ExitCode, CommandError> {
+    let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
+    if let Some(leaves) = wanted.leaves().map_err(CommandError::usage)? {
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        wanted.stand_by_leaf(&leaves, &names).map_err(|e| usage(&e))?;
+    }
     let mut launch = launch(&args.launch, args.output.verbose)?;
     launch.silence = SILENCE;
-    let interrupt = install_interrupt()?;
+    launch.guests = guests;
     let started = now();
-    let mut session = start(&specs, &launch, &interrupt)?;
-    let facts = all_facts(&mut session, &interrupt)?;
+    let mut session = start(&specs, &launch, interrupt)?;
+    let facts = all_facts(&mut session, interrupt)?;
     let places = places::listen(&specs, &facts);
     let crew = crew(&wanted, &specs, &places)?;
     let mut progress =

@@ -1,5 +1,8 @@
 //! From flags to a sweep; what cannot be measured is refused before any agent starts.
 
+use std::path::PathBuf;
+
+use fabbench_harness::leaves::{Leaves, LeavesError};
 use fabbench_harness::size::{parse_size, size_text};
 
 use crate::cli::allreduce::{
@@ -18,7 +21,9 @@ const MOST_RANKS: usize = 64;
 pub struct Wanted {
     /// As rank 0 sees it.
     sweep: Sweep,
-    random: bool,
+    order: RankOrderArg,
+    /// Where it stands which hosts hang on which leaf.
+    leaves: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -62,7 +67,48 @@ impl Wanted {
             let (rank, elements, align, root) = (0, 0, 1, sweep.root);
             check(&Scope { collective, algorithm, rank, hosts, elements, align, root })?;
         }
-        Ok(Wanted { sweep, random: args.rank_order == RankOrderArg::Random })
+        let (order, leaves) = (args.rank_order, args.leaves.clone());
+        match (order, &leaves) {
+            (RankOrderArg::ByLeaf, None) => Err("--rank-order by-leaf: which hosts hang on one \
+                                                 leaf switch cannot be seen from here: give \
+                                                 --leaves FILE with lines as `leaf1: host-a \
+                                                 host-b`, or Slurm's topology.conf"
+                .into()),
+            (RankOrderArg::ByLeaf, Some(_)) | (_, None) => Ok(Wanted { sweep, order, leaves }),
+            (_, Some(_)) => Err("--leaves is for --rank-order by-leaf: give both or none".into()),
+        }
+    }
+
+    /// The leaves of the hosts, where ranks are to stand by them.
+    ///
+    /// # Errors
+    /// A sentence that names the file.
+    pub fn leaves(&self) -> Result<Option<Leaves>, String> {
+        let Some(path) = &self.leaves else { return Ok(None) };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(|e| format!("--leaves {shown}: {e}"))?;
+        Leaves::parse(&text).map(Some).map_err(|e| format!("--leaves {shown}: {e}"))
+    }
+
+    /// Ranks of hosts of one leaf stand together.
+    ///
+    /// # Errors
+    /// [`LeavesError::Missing`].
+    pub fn stand_by_leaf(&mut self, leaves: &Leaves, names: &[&str]) -> Result<(), LeavesError> {
+        let each = self.sweep.hosts.len() / names.len().max(1);
+        let order = leaves.order(names)?;
+        self.sweep.hosts =
+            order.into_iter().flat_map(|host| std::iter::repeat_n(host, each)).collect();
+        Ok(())
+    }
+
+    /// The order of ranks as typed.
+    pub fn order(&self) -> &'static str {
+        match self.order {
+            RankOrderArg::Given => "given",
+            RankOrderArg::Random => "random",
+            RankOrderArg::ByLeaf => "by-leaf",
+        }
     }
 
     /// What a rank is told.
@@ -104,7 +150,11 @@ impl Wanted {
             (Some(only), _) => size_text(*only),
             _ => String::new(),
         };
-        let order = if self.random { ", ranks in random order" } else { "" };
+        let order = match self.order {
+            RankOrderArg::Given => "",
+            RankOrderArg::Random => ", ranks in random order",
+            RankOrderArg::ByLeaf => ", ranks by leaf",
+        };
         let hosts = specs.len();
         format!("{} on {hosts} agents, {range}{order}", self.title())
     }
@@ -252,10 +302,22 @@ mod tests {
             ("--op broadcast --root 3", "root 3: ranks are 0 to 2"),
             ("--ranks-per-host 40", "120 ranks are too many: at most 64"),
             ("--max-bytes 2GiB", "-e: 2GiB is too large"),
+            ("--rank-order by-leaf", "give --leaves FILE with lines as `leaf1: host-a host-b`"),
+            ("--leaves x", "--leaves is for --rank-order by-leaf"),
         ] {
             let refusal = wanted(typed, 3).unwrap_err();
             assert!(refusal.contains(sentence), "{typed}: {refusal}");
         }
+    }
+
+    #[test]
+    fn ranks_of_one_leaf_stand_together() {
+        let mut all = wanted("-t 2 --rank-order by-leaf --leaves x", 3).unwrap();
+        let leaves = Leaves::parse("l1: a c\nl2: b\n").unwrap();
+        all.stand_by_leaf(&leaves, &["a", "b", "c"]).unwrap();
+        assert_eq!(all.hosts(), [0, 0, 2, 2, 1, 1]);
+        assert!(all.stand_by_leaf(&leaves, &["a", "b", "z"]).is_err());
+        assert!(all.leaves().unwrap_err().starts_with("--leaves x: No such file"));
     }
 
     #[test]
