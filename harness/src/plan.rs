@@ -16,6 +16,9 @@ pub enum Test {
     MessageRate,
 }
 
+/// The test's word in reports of bandwidth that did not leave its host: no fabric's figure.
+pub const LOOPBACK: &str = "loopback";
+
 impl Test {
     /// The word of ids and reports.
     pub fn word(self) -> &'static str {
@@ -171,6 +174,12 @@ pub struct Case {
     pub direction: Direction,
     /// Index of the rail; none for TCP over a route that is no rail.
     pub rail: Option<usize>,
+    /// Both ends are this host's (0 for the first) end of the rail: a port against itself.
+    #[serde(default)]
+    pub loopback: Option<usize>,
+    /// Id of the case that this one repeats, or helps to explain, since it would fail.
+    #[serde(default)]
+    pub retest_of: Option<String>,
     /// Everything else.
     pub knobs: Knobs,
 }

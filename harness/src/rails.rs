@@ -136,6 +136,18 @@ impl PairRail {
         }
     }
 
+    /// One end (0 for the first host's) as a rail to itself.
+    pub fn against_itself(&self, host: usize) -> PairRail {
+        let (end, gid) = if host == 0 { (&self.a, &self.gids.a) } else { (&self.b, &self.gids.b) };
+        PairRail {
+            a: end.clone(),
+            b: end.clone(),
+            gids: GidPair { a: gid.clone(), b: gid.clone(), ..self.gids.clone() },
+            why: format!("{} against itself: nothing leaves the host", end.label),
+            ..self.clone()
+        }
+    }
+
     /// The way of a verbs case over this rail.
     pub fn path(&self) -> Path {
         let gid = |gid: &GidFact| format!("{} {}", gid.index, gid.gid);

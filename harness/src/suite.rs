@@ -49,7 +49,7 @@ struct Step {
     ops: Vec<Op>,
     sizes: Vec<u64>,
     directions: Vec<Direction>,
-    together: bool,
+    rails: Rails,
     lanes: Lanes,
     warmup: Duration,
     window: Duration,
@@ -60,6 +60,18 @@ struct Step {
     tx_depth: u32,
     rx_depth: u32,
     signal_every: u32,
+}
+
+/// Where a step is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Rails {
+    /// On each rail alone.
+    Each,
+    /// On all rails at once.
+    Together,
+    /// On each end of each rail, the port against itself.
+    Loopback,
 }
 
 /// How many queue pairs or sockets.
@@ -78,11 +90,13 @@ pub struct RailTraits {
     pub tcp: bool,
     /// What its ports and its path can carry.
     pub limits: PathLimits,
+    /// Both of its ends are one port of one machine: whatever goes over it is a loopback.
+    pub one_port: bool,
 }
 
 impl From<&PairRail> for RailTraits {
     fn from(rail: &PairRail) -> Self {
-        RailTraits { tcp: rail.has_tcp(), limits: rail.limits() }
+        RailTraits { tcp: rail.has_tcp(), limits: rail.limits(), one_port: false }
     }
 }
 
@@ -113,6 +127,8 @@ pub struct Plan {
     pub groups: Vec<Group>,
     /// How long that takes at most, by estimate.
     pub estimated_seconds: f64,
+    /// How long what would fail may be measured again, s; none where a fail is a fail at once.
+    pub retest_seconds: Option<f64>,
     /// What the user should know: windows shortened, rails without TCP.
     pub notes: Vec<String>,
 }
@@ -185,7 +201,7 @@ impl Suite {
     /// How long the suite takes at most on `rails` rails that also carry TCP (0: TCP alone, over
     /// the route to the peer), in seconds by estimate.
     pub fn estimated_seconds(&self, rails: usize) -> f64 {
-        let rail = RailTraits { tcp: true, limits: PathLimits::default() };
+        let rail = RailTraits { tcp: true, ..RailTraits::default() };
         let scene = Scene { rails: vec![rail; rails], tcp_streams: 1 };
         self.plan(&scene, &Overrides::default()).map_or(0.0, |plan| plan.estimated_seconds)
     }

@@ -61,7 +61,18 @@ fn case(id: &str, test: Test, op: Op, direction: Direction) -> Case {
     };
     let size_bytes = if test == Test::Latency { 8 } else { 16_384 };
     let (id, transport, rail) = (id.to_owned(), Transport::Tcp, None);
-    Case { id, test, transport, op, size_bytes, direction, rail, knobs }
+    Case {
+        id,
+        test,
+        transport,
+        op,
+        size_bytes,
+        direction,
+        rail,
+        loopback: None,
+        retest_of: None,
+        knobs,
+    }
 }
 
 #[test]

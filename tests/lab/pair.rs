@@ -108,6 +108,48 @@ fn a_host_against_itself_is_a_loopback() {
 }
 
 #[test]
+fn a_port_is_measured_against_itself_on_each_host() {
+    let text = r#"
+name = "loopback"
+group_overhead = "500ms"
+[budget]
+one_rail = "60s"
+more_rails = "60s"
+[knobs]
+tx_depth = 128
+rx_depth = 512
+signal_every = 32
+interval = "100ms"
+[[step]]
+test = "bandwidth"
+transport = "rc"
+ops = ["write"]
+sizes = ["64KiB"]
+directions = ["a-b"]
+rails = "loopback"
+lanes = [2]
+window = "1s"
+repeats = 1
+"#;
+    let dir = tempfile::tempdir().unwrap();
+    let suite = dir.path().join("loopback.toml");
+    std::fs::write(&suite, text).unwrap();
+    let lab = Lab::new();
+    let pair = ["pair", "node-a", "node-b", "--device", "rxe0", "--json", "--suite"];
+    let run = lab.run(&[&pair[..], &[suite.to_str().unwrap()]].concat());
+    run.expect(0, &[]);
+    let report = run.report();
+    let found = find(&report, &[("test", "loopback")]);
+    let ends: Vec<_> = found.iter().map(|m| (&m["initiator"], &m["responder"])).collect();
+    let (a, b) = ("node-a/rxe0:1".into(), "node-b/rxe0:1".into());
+    assert_eq!(ends, [(&a, &a), (&b, &b)]);
+    for m in found {
+        assert!(m["goodput_bps"]["median"].as_f64().unwrap() > 1e6, "{m:#}");
+    }
+    assert_eq!(report["rails"][0]["proved"], false, "nothing crossed it");
+}
+
+#[test]
 fn send_has_a_figure_in_every_direction() {
     has_a_figure_in_every_direction("send");
 }

@@ -7,6 +7,7 @@ use fabbench_reports::model::{Ceiling, Device, Host, Measurement, Port};
 use super::{Carried, Declared, End, Line, Scene, Slot, ceiling};
 use crate::facts::{Chain, pcie_chain};
 use crate::line_rate::{Framing, LaneSpeed, Messages, Wire, extension_bytes};
+use crate::plan::LOOPBACK;
 use crate::profile::one_machine;
 use crate::rate::parse_rate;
 use crate::snapshot::HostFacts;
@@ -67,10 +68,14 @@ impl Site {
     }
 
     fn ceiling(&self, measured: &Measurement, together: &[Measurement]) -> Option<Ceiling> {
-        if measured.test != "bandwidth" || measured.transport == "tcp" || measured.path.mtu == 0 {
+        let rated = ["bandwidth", LOOPBACK].contains(&&*measured.test);
+        if !rated || measured.transport == "tcp" || measured.path.mtu == 0 {
             return None;
         }
         let places = [self.place(&measured.data_from)?, self.place(&measured.data_to)?];
+        if measured.test == LOOPBACK {
+            return self.loopback(places[0], measured);
+        }
         let local = one_machine(&self.hosts, measured);
         let [from, to] = [0, 1].map(|way| match local {
             true => End::default(),
@@ -95,6 +100,21 @@ impl Site {
                 .collect(),
         };
         ceiling(&scene)
+    }
+
+    /// What a port can do against itself: the slot is crossed twice, once each way, and PCIe carries
+    /// both ways at once. That adapters pass it on at the rate of their port is what health checks
+    /// ask for, no law, so that no term is hard.
+    fn loopback(&self, place: Place, measured: &Measurement) -> Option<Ceiling> {
+        let mut end = self.end(place, 0, std::slice::from_ref(measured));
+        end.line = end.line.map(|line| Line { hard: false, ..line });
+        let carried = Carried::Rdma(messages(measured)?);
+        let (to, declared) = (End::default(), Vec::new());
+        let mut found = ceiling(&Scene { carried, ack_every: None, from: end, to, declared })?;
+        for term in found.terms.iter_mut().filter(|term| term.name.starts_with("pcie")) {
+            term.because += "; crossed twice, once each way";
+        }
+        Some(found)
     }
 
     /// Host, device and port of `host/dev:port`.
@@ -237,6 +257,19 @@ mod tests {
         for text in ["", "rxe0=1Gb/s", "a/rxe0", "a/rxe0=fast", "a/rxe0=-1Gb/s"] {
             assert!(text.parse::<DeclaredRate>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_port_against_itself_is_held_against_its_slot_and_its_rate() {
+        let own = |end: &str| Measurement { test: LOOPBACK.into(), ..measured(end, end) };
+        let mut all = [own("a/mlx5_10:1"), own("b/mlx5_0:1")];
+        site(&["b/mlx5_0=1Gb/s"]).set(&mut all);
+        let [healthy, slow] = all.map(|measured| measured.ceiling.unwrap());
+        assert_eq!((healthy.bps / 1e6).round(), 397_381.0, "the rate of its port");
+        assert!(healthy.terms.iter().all(|term| !term.hard), "no law");
+        assert_eq!((slow.limited_by.as_str(), (slow.bps / 1e7).round()), ("pcie", 24_078.0));
+        let term = super::super::binding(&slow).unwrap();
+        assert!(term.because.ends_with("; crossed twice, once each way"), "{}", term.because);
     }
 
     #[test]

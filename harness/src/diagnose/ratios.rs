@@ -5,6 +5,7 @@ use fabbench_reports::units::Share;
 
 use super::Cause;
 use super::scene::{Scene, host_of, is_bandwidth, is_low, line, rate, retransmits, words};
+use crate::plan::LOOPBACK;
 
 /// One is clearly faster than the other.
 const CLEARLY: f64 = 1.25;
@@ -71,7 +72,8 @@ fn slots(scene: &Scene) -> Vec<Cause> {
 
 /// A card against itself does not leave the host: where that is slow, the card or its slot is.
 fn loopbacks(scene: &Scene) -> Vec<Cause> {
-    let own: Vec<&Measurement> = bandwidths(scene).filter(|m| !scene.crosses(m)).collect();
+    let own = |m: &&Measurement| m.test == LOOPBACK || (is_bandwidth(m) && !scene.crosses(m));
+    let own: Vec<&Measurement> = scene.report.measurements.iter().filter(own).collect();
     let mut causes = Vec::new();
     for low in scene.slow.iter().filter(|m| scene.crosses(m) && alone(m)) {
         let of = |end: &str| own.iter().copied().find(|m| m.data_from == end && m.data_to == end);
@@ -82,7 +84,7 @@ fn loopbacks(scene: &Scene) -> Vec<Cause> {
         let gap = at_a.max(at_b) / at_a.min(at_b);
         if gap >= CLEARLY && at_a.min(at_b) < CLEARLY * bps {
             causes.push(
-                Cause::new(87, "the adapter or its slot is slow, not the path", &slower.0.data_from)
+                Cause::new(87, "the adapter or its slot is slow, not the path", place(slower.0))
                     .seen(format!("against itself {}", words(slower.0)))
                     .seen(format!("the other end against itself {}", words(slower.1)))
                     .remedy("look at the slot (lspci -vv as root), reseat the card, exchange it with one that is fast"),
@@ -98,6 +100,17 @@ fn loopbacks(scene: &Scene) -> Vec<Cause> {
         }
     }
     causes
+}
+
+/// Where an adapter is: `host-b/mlx5_3:1, slot Gen4 x16`.
+fn place(m: &Measurement) -> String {
+    let terms = m.ceiling.iter().flat_map(|ceiling| &ceiling.terms);
+    let slot = terms.filter_map(|term| term.because.strip_prefix("PCIe ")).next();
+    let link = slot.map(|words| words.split_whitespace().take(2).collect::<Vec<_>>().join(" "));
+    match link {
+        Some(link) => format!("{}, slot {}", m.data_from, link.trim_end_matches(',')),
+        None => m.data_from.clone(),
+    }
 }
 
 /// Other measurements of the same way with other queue pairs.

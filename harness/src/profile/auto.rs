@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fabbench_reports::model::{Device, Host, Measurement, Port};
 
 use crate::line_rate::EthernetRate;
+use crate::plan::LOOPBACK;
 
 /// A class of fabric.
 pub(super) struct Class {
@@ -36,7 +37,7 @@ pub(super) fn class(hosts: &[Host], measured: &Measurement) -> Result<Class, NoC
         let why = format!("the devices are {}", soft_name(device));
         return Ok(Class { profile: "soft-roce".into(), why });
     }
-    if one_machine(hosts, measured) {
+    if measured.test != LOOPBACK && one_machine(hosts, measured) {
         return none("unjudged", "both ends are on one machine, and no fabric was crossed");
     }
     for (driver, what) in LISTED_ONLY {

@@ -52,7 +52,9 @@ pub struct Bounds {
     pub together: Option<Floor>,
     /// Each of two directions at once, per cent of its ceiling.
     pub bidirectional: Option<Floor>,
-    /// With one queue pair the three above are lower.
+    /// A port against itself, per cent of its own ceiling.
+    pub loopback: Option<Floor>,
+    /// With one queue pair the four above are lower.
     pub single_qp: Option<Lower>,
     /// Worst interval, per cent of the median.
     pub min_window: Option<Floor>,
@@ -132,6 +134,7 @@ impl Bounds {
             bandwidth: self.bandwidth.or(base.bandwidth),
             together: self.together.or(base.together),
             bidirectional: self.bidirectional.or(base.bidirectional),
+            loopback: self.loopback.or(base.loopback),
             single_qp: self.single_qp.or(base.single_qp),
             min_window: self.min_window.or(base.min_window),
             cohort_bandwidth: self.cohort_bandwidth.or(base.cohort_bandwidth),
@@ -149,6 +152,7 @@ impl Bounds {
             ("bandwidth", &self.bandwidth),
             ("together", &self.together),
             ("bidirectional", &self.bidirectional),
+            ("loopback", &self.loopback),
             ("min_window", &self.min_window),
             ("cohort_bandwidth", &self.cohort_bandwidth),
         ];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::{Budget, Lanes, Step, Suite, SuiteError, content_hash};
+use super::{Budget, Lanes, Rails, Step, Suite, SuiteError, content_hash};
 use crate::plan::{Direction, Op, Test, Transport};
 use crate::possible::{PathLimits, refusal};
 use crate::size::{MAX_SIZE, parse_size};
@@ -88,13 +88,6 @@ struct StepTable {
     signal_every: Option<u32>,
 }
 
-#[derive(Deserialize, PartialEq)]
-#[serde(rename_all = "snake_case")]
-enum Rails {
-    Each,
-    Together,
-}
-
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "lanes is a list of numbers or \"cores\"")]
 enum LanesValue {
@@ -141,7 +134,7 @@ impl StepTable {
             ops: self.ops,
             sizes: self.sizes.into_iter().map(|size| size.0).collect(),
             directions: self.directions,
-            together: self.rails == Rails::Together,
+            rails: self.rails,
             lanes: match self.lanes {
                 LanesValue::Numbers(numbers) => Lanes::Numbers(numbers),
                 LanesValue::Word(LanesWord::Cores) => Lanes::Cores,
@@ -190,6 +183,12 @@ fn check_values(step: &Step, timed: bool) -> Result<(), String> {
             let limits = PathLimits::default();
             refusal(step.test, *op, step.transport, *size, &limits)
                 .map_err(|error| error.to_string())?;
+        }
+    }
+    if step.rails == Rails::Loopback {
+        let fits = step.transport.is_verbs() && step.test == Test::Bandwidth;
+        if !fits || step.directions != [Direction::AToB] || step.ops.iter().any(|op| op.fetches()) {
+            return Err("a loopback is bandwidth over verbs, a-b, of SEND or WRITE".to_owned());
         }
     }
     if step.test == Test::Latency && step.directions.contains(&Direction::Both) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::{Lanes, Overrides, Plan, RailTraits, Scene, Step, Suite, SuiteError};
+use super::{Lanes, Overrides, Plan, RailTraits, Rails, Scene, Step, Suite, SuiteError};
 use crate::plan::{Case, Direction, Group, Knobs, Op, Test, Transport, in_intervals};
 use crate::possible::{PathLimits, refusal};
 use crate::size::size_text;
@@ -16,6 +16,9 @@ const SHORTEST_WINDOW: Duration = Duration::from_millis(300);
 
 /// Nor are warm-ups.
 const SHORTEST_WARMUP: Duration = Duration::from_millis(50);
+
+/// Time that is left for measuring again what would fail, however full the budget is, s.
+const LEAST_RETEST: f64 = 30.0;
 
 pub(super) fn plan(
     suite: &Suite,
@@ -36,7 +39,8 @@ pub(super) fn plan(
         notes.extend(fit(suite, scene, &mut groups));
     }
     let estimated_seconds = seconds(suite, &groups);
-    Ok(Plan { groups, estimated_seconds, notes })
+    let retest_seconds = Some((budget_seconds(suite, scene) - estimated_seconds).max(LEAST_RETEST));
+    Ok(Plan { groups, estimated_seconds, retest_seconds, notes })
 }
 
 fn check_overrides(overrides: &Overrides) -> Result<(), SuiteError> {
@@ -105,7 +109,10 @@ fn groups_at(
             .map_err(|error| SuiteError::Impossible { case: case.id.clone(), error })?;
         cases.push(case);
     }
-    if step.together {
+    if step.rails == Rails::Loopback {
+        return Ok(cases.into_iter().flat_map(|case| against_themselves(&case, scene)).collect());
+    }
+    if step.rails == Rails::Together {
         // Alone, a single rail has been measured already.
         let group = Group { title: title(step, point, "all rails together"), cases };
         return Ok(if places.len() < 2 { Vec::new() } else { vec![group] });
@@ -115,6 +122,34 @@ fn groups_at(
         Group { title: title(step, point, &place), cases: vec![case] }
     });
     Ok(alone.collect())
+}
+
+/// A case on a rail as one of each end's port against itself; none where the rail itself is that.
+fn against_themselves(case: &Case, scene: &Scene) -> Vec<Group> {
+    let one_port = case.rail.is_some_and(|rail| scene.rails[rail].one_port);
+    let hosts = if one_port { 0..0 } else { 0..2 };
+    hosts.map(|host| loopback(case, host)).collect()
+}
+
+/// A case on a rail as one of host `host`'s port against itself.
+pub(super) fn loopback(case: &Case, host: usize) -> Group {
+    let letter = ["a", "b"][host];
+    let place = case.rail.map_or_else(String::new, |rail| format!("rail{rail}"));
+    let (size, op) = (size_text(case.size_bytes), case.op.text());
+    let id = format!(
+        "loopback/{}/{}/{}/{place}/{letter}",
+        case.transport.word(),
+        case.op.word(),
+        case.size_bytes
+    );
+    let direction = Direction::AToB;
+    Group {
+        title: format!(
+            "loopback {size} {op}, {place}, the port of {} alone",
+            letter.to_uppercase()
+        ),
+        cases: vec![Case { id, direction, loopback: Some(host), ..case.clone() }],
+    }
 }
 
 /// Rails that a step runs on; TCP goes over the rails that carry it, else over the route.
@@ -145,7 +180,7 @@ fn case(step: &Step, point: &Point, rail: Option<usize>) -> Case {
     if matches!(&step.lanes, Lanes::Numbers(numbers) if numbers.len() > 1) {
         id += &format!("/qps{}", point.lanes);
     }
-    if step.together {
+    if step.rails == Rails::Together {
         id += "/together";
     }
     Case {
@@ -156,6 +191,8 @@ fn case(step: &Step, point: &Point, rail: Option<usize>) -> Case {
         size_bytes: point.size,
         direction: point.direction,
         rail,
+        loopback: None,
+        retest_of: None,
         knobs: Knobs {
             qps: point.lanes,
             threads: if step.lanes == Lanes::Cores { point.lanes } else { 1 },
@@ -231,11 +268,8 @@ fn tcp_notes(groups: &[Group], scene: &Scene) -> Vec<String> {
 
 /// Shortens windows and warm-ups until the plan keeps to the suite's budget; says so.
 fn fit(suite: &Suite, scene: &Scene, groups: &mut [Group]) -> Option<String> {
-    let budget = match scene.rails.len() {
-        0 | 1 => suite.budget.one_rail,
-        _ => suite.budget.more_rails,
-    };
-    let left = (budget.as_secs_f64() - fixed_seconds(suite, groups)).max(0.0);
+    let budget = budget_seconds(suite, scene);
+    let left = (budget - fixed_seconds(suite, groups)).max(0.0);
     let before = timed_seconds(groups);
     // What has met its lower limit leaves the rest to the others, hence more than one turn.
     for _ in 0..8 {
@@ -258,8 +292,16 @@ fn fit(suite: &Suite, scene: &Scene, groups: &mut [Group]) -> Option<String> {
         after / before * 100.0,
         SHORTEST_WINDOW.as_millis(),
         scene.rails.len(),
-        budget.as_secs()
+        budget
     ))
+}
+
+fn budget_seconds(suite: &Suite, scene: &Scene) -> f64 {
+    let budget = match scene.rails.len() {
+        0 | 1 => suite.budget.one_rail,
+        _ => suite.budget.more_rails,
+    };
+    budget.as_secs_f64()
 }
 
 fn nanos(time: Duration) -> u64 {

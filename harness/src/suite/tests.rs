@@ -79,8 +79,29 @@ fn standard_adds_sizes_reads_and_queue_pairs() {
     assert!(has("bandwidth/rc/read/65536/rail0/b-a"));
     assert!(has("bandwidth/rc/write/65536/rail0/a-b/qps1"));
     assert!(has("bandwidth/rc/write/65536/rail0/a-b/qps8"));
+    let own: Vec<_> = cases(&plan).into_iter().filter(|case| case.loopback.is_some()).collect();
+    let told: Vec<_> = own.iter().map(|case| (&*case.id, case.loopback, case.rail)).collect();
+    let expected = [
+        ("loopback/rc/write/65536/rail0/a", Some(0), Some(0)),
+        ("loopback/rc/write/65536/rail0/b", Some(1), Some(0)),
+    ];
+    assert_eq!(told, expected);
     let integrity = cases(&plan).into_iter().find(|case| case.test == Test::Integrity).unwrap();
     assert_eq!(integrity.knobs.volume_bytes, 64 << 20);
+}
+
+#[test]
+fn a_rail_from_a_port_to_itself_needs_no_loopback() {
+    let rail = RailTraits { one_port: true, ..RailTraits::default() };
+    let scene = Scene { rails: vec![rail], tcp_streams: 1 };
+    let suite = Suite::built_in("standard").unwrap();
+    let plan = suite.plan(&scene, &Overrides::default()).unwrap();
+    assert!(cases(&plan).iter().all(|case| case.loopback.is_none()));
+    let step = GOOD.replace("\"each\"", "\"loopback\"");
+    assert!(one_step(&step).is_ok());
+    for (from, to) in [("[\"a-b\"]", "[\"both\"]"), ("\"rc\"", "\"tcp\""), ("write", "read")] {
+        assert!(one_step(&step.replace(from, to)).is_err(), "{to}");
+    }
 }
 
 #[test]
@@ -194,7 +215,7 @@ fn senseless_overrides_are_refused() {
 fn a_size_above_the_ports_limit_is_refused() {
     let suite = Suite::built_in("standard").unwrap();
     let limits = PathLimits { max_message_bytes: Some(65_536), ..PathLimits::default() };
-    let rail = RailTraits { tcp: false, limits };
+    let rail = RailTraits { limits, ..RailTraits::default() };
     let scene = Scene { rails: vec![rail], tcp_streams: 1 };
     let error = suite.plan(&scene, &Overrides::default()).unwrap_err().to_string();
     assert!(

@@ -4,6 +4,7 @@ use fabbench_reports::model::{Ceiling, Measurement, Report, Status};
 use fabbench_reports::units::{BitRate, Share, Time};
 
 use crate::ceiling::{binding, lowest_bps};
+use crate::plan::LOOPBACK;
 use crate::profile::{Asked, Bounds, Floor, LatencyLimit, Limit};
 
 /// Messages below this are limited by the rate of messages, not by the link.
@@ -33,7 +34,7 @@ pub(super) struct Found {
 /// Whether profiles have a bound for what was measured.
 pub(super) fn has_bound(measured: &Measurement) -> bool {
     match measured.test.as_str() {
-        "bandwidth" => measured.size_bytes >= JUDGED_SIZE,
+        "bandwidth" | LOOPBACK => measured.size_bytes >= JUDGED_SIZE,
         "latency" => measured.size_bytes <= JUDGED_LATENCY_SIZE,
         _ => false,
     }
@@ -54,7 +55,7 @@ pub(super) fn judge(measured: &Measurement, report: &Report, asked: &Asked) -> F
         Ok(bounds) => bounds,
     };
     let found = match measured.test.as_str() {
-        "bandwidth" => bandwidth(measured, report, bounds),
+        "bandwidth" | LOOPBACK => bandwidth(measured, report, bounds),
         _ => latency(measured, report, bounds),
     };
     match found {
@@ -76,7 +77,7 @@ fn what(measured: &Measurement) -> &'static str {
 
 fn no_bound(measured: &Measurement) -> String {
     match measured.test.as_str() {
-        "bandwidth" => "messages below 64 KiB have no bound".to_owned(),
+        "bandwidth" | LOOPBACK => "messages below 64 KiB have no bound".to_owned(),
         "latency" => "messages above 8 B have no bound".to_owned(),
         other => format!("{} has no bound", other.replace('_', " ")),
     }
@@ -94,6 +95,7 @@ fn bandwidth(measured: &Measurement, report: &Report, bounds: &Bounds) -> Result
     let rate = measured.goodput_bps.ok_or("no payload arrived")?;
     let ceiling = measured.ceiling.as_ref().ok_or("what the hardware allows is not known")?;
     let (word, floor) = match (measured.bidirectional, measured.together_with.is_empty()) {
+        _ if measured.test == LOOPBACK => ("loopback", &bounds.loopback),
         (true, _) => ("bidirectional", &bounds.bidirectional),
         (false, false) => ("together", &bounds.together),
         (false, true) => ("bandwidth", &bounds.bandwidth),

@@ -4,6 +4,7 @@ use fabbench_reports::model::{Measurement, Report, Status};
 
 use super::bounds;
 use crate::counters::{CounterScene, judge_counters};
+use crate::plan::LOOPBACK;
 use crate::profile::{Choice, is_soft};
 use crate::size::size_text;
 
@@ -128,7 +129,8 @@ fn lost(measured: &Measurement) -> u64 {
     if !matches!(measured.transport.as_str(), "rc" | "tcp") {
         return 0;
     }
-    let counted = measured.test == "bandwidth" && measured.method.arrival != "none";
+    let rated = matches!(measured.test.as_str(), "bandwidth" | LOOPBACK);
+    let counted = rated && measured.method.arrival != "none";
     let total = |of: fn(&fabbench_reports::model::Repeat) -> u64| -> u64 {
         measured.repeats.iter().map(of).sum()
     };
@@ -152,7 +154,7 @@ fn presence(measured: &Measurement) -> Option<(Status, String)> {
                 false => return None,
             }
         }
-        "bandwidth" if measured.goodput_bps.is_none_or(|rate| rate.median <= 0.0) => {
+        "bandwidth" | LOOPBACK if measured.goodput_bps.is_none_or(|rate| rate.median <= 0.0) => {
             "no payload was counted in the windows that all ends have in common: measure longer \
              (--duration)"
         }
@@ -184,13 +186,16 @@ fn counters(measured: &Measurement, soft: bool) -> Vec<(Status, String)> {
         receives: measured.op.starts_with("send"),
         watched_ns: watched,
     };
-    judge_counters(&scene).into_iter().map(|found| (found.status, found.sentence)).collect()
+    // What does not leave an adapter need not show in the counters of its port.
+    let of_port = |counter: &str| measured.test == LOOPBACK && counter == measured.initiator;
+    let found = judge_counters(&scene).into_iter().filter(|found| !of_port(&found.counter));
+    found.map(|found| (found.status, found.sentence)).collect()
 }
 
 /// Repeats that differ more than a sound fabric's do.
 fn unsteady(measured: &Measurement) -> Option<String> {
     match measured.test.as_str() {
-        "bandwidth" => {
+        "bandwidth" | LOOPBACK => {
             let spread = measured.goodput_bps?.spread;
             let words = || {
                 format!(

@@ -5,6 +5,7 @@ use fabbench_reports::model::{Check, Measurement, Report, Status, Verdict};
 use super::bounds::has_bound;
 use super::measured::Judged;
 use crate::checks::is_gate;
+use crate::plan::LOOPBACK;
 
 /// So many sentences of one weight are worth reading in a verdict.
 const MOST_OF_A_KIND: usize = 8;
@@ -12,7 +13,7 @@ const MOST_OF_A_KIND: usize = 8;
 /// Whether every performance figure that profiles have a bound for was held against it: those over
 /// RDMA, or all where there is no RDMA.
 pub(super) fn performance_judged(report: &Report) -> bool {
-    let timed = |measured: &&Measurement| measured.test != "integrity";
+    let timed = |m: &&Measurement| !["integrity", LOOPBACK].contains(&&*m.test);
     let timed: Vec<_> = report.measurements.iter().filter(timed).collect();
     let rdma: Vec<_> =
         timed.iter().copied().filter(|measured| measured.transport != "tcp").collect();
@@ -153,7 +154,7 @@ fn headline(report: &Report, judged: &[Judged], function: Status, performance: S
 
 /// Why line rate was not judged: by the first measurement over RDMA that tells.
 fn not_judged(report: &Report, judged: &[Judged]) -> String {
-    let pairs = || report.measurements.iter().zip(judged);
+    let pairs = || report.measurements.iter().zip(judged).filter(|(m, _)| m.test != LOOPBACK);
     let mut rdma = pairs().filter(|(measured, _)| measured.transport != "tcp").peekable();
     if rdma.peek().is_none() {
         return "TCP alone was measured, and it has no expectation".to_owned();

@@ -64,6 +64,16 @@ pub(super) fn bandwidth(view: &View, page: &mut Page) {
     notes(view, &all, page);
 }
 
+pub(super) fn loopback(view: &View, page: &mut Page) {
+    let all = view.of("loopback", false);
+    if all.is_empty() {
+        return;
+    }
+    page.title("Loopback: each port against itself on its own host, without the fabric");
+    page.table(rate_table(view, &all, page));
+    notes(view, &all, page);
+}
+
 pub(super) fn together(view: &View, page: &mut Page) {
     let mut all = view.of("bandwidth", false);
     all.retain(|m| view.rails_together(m));
@@ -190,7 +200,7 @@ fn distribution(view: &View, m: &Measurement, page: &mut Page) {
 
 /// Tests without a table of their own.
 pub(super) fn others(view: &View, page: &mut Page) {
-    let known = ["integrity", "latency", "bandwidth", "message_rate", "collective"];
+    let known = ["integrity", "latency", "bandwidth", "loopback", "message_rate", "collective"];
     let all = view.report.measurements.iter();
     let all: Vec<&Measurement> = all.filter(|m| !known.contains(&m.test.as_str())).collect();
     if all.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabbench_harness::plan::{Case, Direction, Test};
+use fabbench_harness::plan::{Case, Direction, LOOPBACK, Test};
 use fabbench_reports::model::{CpuTime, Latency, Measurement, Memory, Method, Path, Rate, Repeat};
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ fn base(outcome: &CaseOutcome, from: usize, to: usize) -> Measurement {
     let own = &outcome.sides[outcome.initiator];
     Measurement {
         id: if both { format!("{}/{arrow}", case.id) } else { case.id.clone() },
-        test: word(&case.test),
+        test: if case.loopback.is_some() { LOOPBACK.into() } else { word(&case.test) },
         transport: word(&case.transport),
         op: word(&case.op),
         initiator: outcome.ends[outcome.initiator].clone(),
@@ -185,24 +185,26 @@ fn counters(outcome: &CaseOutcome) -> BTreeMap<String, i64> {
     let mut all = BTreeMap::new();
     for (host, side) in outcome.hosts.iter().zip(&outcome.sides) {
         for (name, &delta) in side.counters.iter().filter(|(_, delta)| **delta != 0) {
-            all.insert(format!("{host}/{name}"), delta);
+            // Both ends of a loopback read the same counters; the later reading saw all of it.
+            let told = all.entry(format!("{host}/{name}")).or_insert(delta);
+            *told = delta.max(*told);
         }
     }
     all
 }
 
-/// CPU time of both ends.
+/// CPU time of both ends by host.
 fn cpu(outcome: &CaseOutcome) -> BTreeMap<String, CpuTime> {
-    outcome
-        .hosts
-        .iter()
-        .zip(&outcome.sides)
-        .filter(|(_, side)| side.cpu_ns != (0, 0))
-        .map(|(host, side)| {
-            let (user_ns, system_ns) = side.cpu_ns;
-            (host.clone(), CpuTime { user_ns, system_ns })
-        })
-        .collect()
+    let mut by_host: BTreeMap<String, CpuTime> = BTreeMap::new();
+    for (host, side) in outcome.hosts.iter().zip(&outcome.sides) {
+        let (user_ns, system_ns) = side.cpu_ns;
+        if (user_ns, system_ns) != (0, 0) {
+            let own = by_host.entry(host.clone()).or_insert(CpuTime { user_ns: 0, system_ns: 0 });
+            own.user_ns += user_ns;
+            own.system_ns += system_ns;
+        }
+    }
+    by_host
 }
 
 /// What the receiver of one direction found in its data: of READ that is the initiator.
@@ -451,7 +453,18 @@ mod tests {
             tuning: Default::default(),
         };
         let (id, transport) = ("case".into(), Transport::Rc);
-        Case { id, test, transport, op, size_bytes: 1000, direction, rail: None, knobs }
+        Case {
+            id,
+            test,
+            transport,
+            op,
+            size_bytes: 1000,
+            direction,
+            rail: None,
+            loopback: None,
+            retest_of: None,
+            knobs,
+        }
     }
 
     fn outcome(case: &Case, sides: [SideResult; 2]) -> CaseOutcome<'_> {

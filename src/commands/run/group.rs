@@ -544,7 +544,18 @@ mod tests {
             tuning: Default::default(),
         };
         let (id, test, transport) = ("c".into(), Test::Bandwidth, Transport::Tcp);
-        Case { id, test, transport, op: Op::Stream, size_bytes: 8, direction, rail: None, knobs }
+        Case {
+            id,
+            test,
+            transport,
+            op: Op::Stream,
+            size_bytes: 8,
+            direction,
+            rail: None,
+            loopback: None,
+            retest_of: None,
+            knobs,
+        }
     }
 
     /// Runs cases in these directions, numbered from 1.

@@ -2,6 +2,7 @@
 
 pub mod baseline;
 pub mod collect;
+mod folded;
 pub mod group;
 pub mod knobs;
 pub mod outputs;
@@ -19,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use fabbench_harness::ceiling::{self, DeclaredRate};
 use fabbench_harness::facts::places::last_level_cache;
 use fabbench_harness::knob_limits::Asked;
-use fabbench_harness::plan::{Case, Group, Knobs, Transport, Tuning};
+use fabbench_harness::plan::{Case, Group, Knobs, LOOPBACK, Transport, Tuning};
 use fabbench_harness::profile::Choice;
 use fabbench_harness::rails::{
     DeviceFilter, PairRail, Party, RailError, RailMap, Selection, match_rails, parse_map,
@@ -43,7 +44,8 @@ use crate::session::token;
 use crate::session::{HostFailure, HostSpec, Interrupt, Launch, Session, parse_hosts};
 use baseline::Baseline;
 use collect::CaseOutcome;
-use group::{CaseEnd, Preparer};
+use folded::Folded;
+use group::{Agents, CaseEnd, Preparer};
 use outputs::{Form, Outputs};
 use paths::Paths;
 use progress::Progress;
@@ -338,7 +340,7 @@ impl<'a> Campaign<'a> {
         let rails = site.map.rails.clone();
         let same = facts::same_machine(site.facts[0], site.facts[1]);
         let scene = Scene {
-            rails: rails.iter().map(RailTraits::from).collect(),
+            rails: rails.iter().map(|rail| traits(rail, same)).collect(),
             tcp_streams: tcp_streams(site.facts[0], site.facts[1], same),
         };
         for (asked, rail) in
@@ -419,29 +421,32 @@ impl<'a> Campaign<'a> {
     fn run_group(&mut self, group: &Group) {
         let site = self.site;
         self.session.set_stage(&group.title);
-        let rails = self.rails.clone();
-        let paths = self.paths(&rails);
+        let own = group.cases.first().and_then(|case| case.loopback);
+        let rails: Vec<PairRail> = match own {
+            Some(host) => self.rails.iter().map(|rail| rail.against_itself(host)).collect(),
+            None => self.rails.clone(),
+        };
+        let paths = self.paths(&rails, own);
         let mut preparer = Tickets { paths: &paths };
         let so_far: Vec<String> =
             self.measurements.iter().map(|m| text::result_line(m, &site.names)).collect();
         let (every, wanted) = (self.request.every, &self.state_wanted);
         let progress = &mut self.progress;
-        let mut watch = Watch::new(progress, group, site.names, every, wanted, &so_far);
-        let ends = group::run(&self.session, group, self.next_id, &mut preparer, &mut watch);
+        let mut watch = Watch::new(progress, group, paths.names, every, wanted, &so_far);
+        let folded = own.map(|host| Folded { agents: &self.session, host });
+        let agents = folded.as_ref().map_or(&self.session as &dyn Agents, |both| both);
+        let ends = group::run(agents, group, self.next_id, &mut preparer, &mut watch);
         self.next_id += group.cases.len() as CaseId;
-        let outcomes: Vec<CaseOutcome> = group
-            .cases
-            .iter()
-            .zip(&ends)
-            .map(|(case, end)| outcome(case, end, site, &paths))
-            .collect();
+        let outcomes: Vec<CaseOutcome> =
+            group.cases.iter().zip(&ends).map(|(case, end)| outcome(case, end, &paths)).collect();
         let mut measured: Vec<Measurement> = collect::measurements(&outcomes)
             .into_iter()
             .filter(|m| !m.repeats.is_empty() || m.bytes_verified > 0)
             .collect();
         self.judging.ceilings.set(&mut measured);
+        let names = paths.names;
         for (case, end) in group.cases.iter().zip(&ends) {
-            self.note_trouble(case, end);
+            self.note_trouble(case, end, names);
         }
         for measurement in measured {
             self.outputs.note(&measurement);
@@ -453,12 +458,12 @@ impl<'a> Campaign<'a> {
     }
 
     /// Keeps why a case did not end well.
-    fn note_trouble(&mut self, case: &Case, end: &CaseEnd) {
+    fn note_trouble(&mut self, case: &Case, end: &CaseEnd, names: [&str; 2]) {
         let Some(trouble) = &end.trouble else { return };
-        if let Some(rail) = case.rail {
+        if let Some(rail) = case.rail.filter(|_| case.loopback.is_none()) {
             self.rail_failures.note(rail, case.transport, trouble.in_short());
         }
-        self.give_up(case, &trouble.sentence(self.site.names));
+        self.give_up(case, &trouble.sentence(names));
     }
 
     /// A case that was asked for and has no (whole) result.
@@ -467,15 +472,17 @@ impl<'a> Campaign<'a> {
         self.not_measured.push(NotMeasured { what: case.id.clone(), why: why.into(), asked: true });
     }
 
-    /// Ways between the two hosts.
-    fn paths<'p>(&self, rails: &'p [PairRail]) -> Paths<'p>
+    /// Ways between the two hosts, or from host `own` to itself.
+    fn paths<'p>(&self, rails: &'p [PairRail], own: Option<usize>) -> Paths<'p>
     where
         'a: 'p,
     {
+        let [a, b] = own.map_or([0, 1], |host| [host, host]);
+        let site = self.site;
         Paths {
-            facts: self.site.facts,
-            names: self.site.names,
-            data_addresses: self.site.data_addresses,
+            facts: [site.facts[a], site.facts[b]],
+            names: [site.names[a], site.names[b]],
+            data_addresses: [site.data_addresses[a], site.data_addresses[b]],
             rails,
             service: (self.request.devices.sl, self.request.devices.traffic_class),
         }
@@ -633,22 +640,29 @@ fn report_rails(
     measurements: &[Measurement],
 ) -> Vec<fabbench_reports::model::Rail> {
     let proved = |rail: &PairRail| {
-        measurements.iter().any(|m| m.path.rail == rail.name && m.transport != "tcp")
+        let crossed = |m: &&Measurement| m.transport != "tcp" && m.test != LOOPBACK;
+        measurements.iter().filter(crossed).any(|m| m.path.rail == rail.name)
     };
     rails.iter().map(|rail| rail.report(proved(rail))).collect()
 }
 
+/// What of a rail decides which cases it gets; `same` where both hosts are one machine.
+fn traits(rail: &PairRail, same: bool) -> RailTraits {
+    let one_port = same && rail.a.device == rail.b.device && rail.a.port == rail.b.port;
+    RailTraits { one_port, ..RailTraits::from(rail) }
+}
+
 /// A case with its results and names.
-fn outcome<'c>(case: &'c Case, end: &CaseEnd, site: &Site, paths: &Paths) -> CaseOutcome<'c> {
-    let calls = &site.facts[end.initiator].calls;
+fn outcome<'c>(case: &'c Case, end: &CaseEnd, paths: &Paths) -> CaseOutcome<'c> {
+    let calls = &paths.facts[end.initiator].calls;
     CaseOutcome {
         case,
         ends: [paths.end(case, 0), paths.end(case, 1)],
-        hosts: site.names.map(str::to_owned),
+        hosts: paths.names.map(str::to_owned),
         initiator: end.initiator,
         sides: end.sides.clone(),
         path: paths.describe(case),
-        cache_bytes: last_level_cache(site.facts[end.initiator]),
+        cache_bytes: last_level_cache(paths.facts[end.initiator]),
         clock: (calls.clock_resolution_ns, calls.clock_cost_ns),
     }
 }

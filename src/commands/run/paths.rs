@@ -289,6 +289,8 @@ mod tests {
             size_bytes: 8,
             direction: fabbench_harness::plan::Direction::AToB,
             rail: None,
+            loopback: None,
+            retest_of: None,
             knobs: fabbench_harness::plan::Knobs {
                 qps: 1,
                 threads: 1,

@@ -172,7 +172,7 @@ impl<'a> Cases<'a> {
         }
         let each = (self.window() + self.args.warmup).as_secs_f64() * f64::from(self.args.repeats);
         let estimated_seconds = groups.len() as f64 * (each + 0.5);
-        Ok(Plan { groups, estimated_seconds, notes: Vec::new() })
+        Ok(Plan { groups, estimated_seconds, retest_seconds: None, notes: Vec::new() })
     }
 
     /// What the devices of the rails are asked for; nothing where no verbs take part.
@@ -210,6 +210,8 @@ impl<'a> Cases<'a> {
             size_bytes,
             direction: self.direction,
             rail,
+            loopback: None,
+            retest_of: None,
             knobs: self.knobs(relaxed),
         };
         Group {

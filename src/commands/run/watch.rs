@@ -141,7 +141,18 @@ mod tests {
             tuning: Default::default(),
         };
         let (id, transport, op) = ("case".into(), Transport::Tcp, Op::Stream);
-        Case { id, test, transport, op, size_bytes, direction: Direction::AToB, rail: None, knobs }
+        Case {
+            id,
+            test,
+            transport,
+            op,
+            size_bytes,
+            direction: Direction::AToB,
+            rail: None,
+            loopback: None,
+            retest_of: None,
+            knobs,
+        }
     }
 
     #[test]
