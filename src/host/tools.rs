@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use fabbench_harness::snapshot::{Snapshot, ToolFact};
@@ -85,24 +86,24 @@ fn run(command: &str) -> ToolFact {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return ToolFact::Absent,
         Err(error) => return ToolFact::Failed(error.to_string()),
     };
-    let out = child.stdout.take().map(|pipe| std::thread::spawn(move || last_of(pipe)));
-    let err = child.stderr.take().map(|pipe| std::thread::spawn(move || last_of(pipe)));
+    let (out, err) = (child.stdout.take().map(drained), child.stderr.take().map(drained));
     let deadline = Instant::now() + if name == "mlxlink" { SLOW_DEADLINE } else { DEADLINE };
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(2)),
             Ok(None) => {
-                // A process that cannot be ended is left behind; the agent goes on.
+                // One that hangs in its driver cannot be ended: it is waited for aside.
                 let _ = child.kill();
-                let _ = child.wait();
+                std::thread::spawn(move || child.wait());
                 return ToolFact::Failed("no answer in time".into());
             }
             Err(error) => return ToolFact::Failed(error.to_string()),
         }
     };
-    let read = |pipe: Option<std::thread::JoinHandle<String>>| {
-        pipe.and_then(|pipe| pipe.join().ok()).unwrap_or_default()
+    // What a tool leaves running may hold the pipe open.
+    let read = |pipe: Option<mpsc::Receiver<String>>| {
+        pipe.and_then(|pipe| pipe.recv_timeout(DEADLINE).ok()).unwrap_or_default()
     };
     let (out, err) = (read(out), read(err));
     if status.success() && !out.trim().is_empty() {
@@ -117,6 +118,13 @@ fn run(command: &str) -> ToolFact {
 fn search_path() -> String {
     let own = std::env::var("PATH").unwrap_or_default();
     format!("{own}:/usr/local/sbin:/usr/sbin:/sbin")
+}
+
+/// Reads a pipe to its end, aside; the last bytes come when it has ended.
+fn drained(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(last_of(pipe)));
+    receiver
 }
 
 /// The last bytes of a pipe, as text.
@@ -169,6 +177,8 @@ mod tests {
         assert_eq!(run("no-such-tool-of-fabbench -a"), ToolFact::Absent);
         let ToolFact::Failed(why) = run("ls /no/such/place") else { panic!("it cannot list that") };
         assert!(why.contains("/no/such/place"), "{why}");
+        let begin = Instant::now();
         assert_eq!(run("sleep 5"), ToolFact::Failed("no answer in time".into()));
+        assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
     }
 }
