@@ -48,6 +48,7 @@ pub fn merge(reports: &[(&str, &Report)]) -> Result<Report, MergeError> {
         finished: sorted.iter().map(|(_, r)| r.finished.clone()).max().unwrap_or_default(),
         complete: reports.iter().all(|(_, report)| report.complete),
         simulated: reports.iter().any(|(_, report)| report.simulated),
+        synthetic: reports.iter().any(|(_, report)| report.synthetic),
         hosts: Vec::new(),
         rails: Vec::new(),
         checks: Vec::new(),

@@ -86,6 +86,7 @@ mod tests {
             finished: "2025-01-01T00:01:00Z".into(),
             complete: true,
             simulated: false,
+            synthetic: false,
             hosts: vec![],
             rails: vec![],
             checks: vec![],

@@ -13,7 +13,7 @@ pub use comparison::comparison;
 
 use crate::clean::{self, markup};
 use crate::model::{Check, Measurement, NotMeasured, Report, Status};
-use crate::words::{case_name, figures, host_names, judged, verdict_parts};
+use crate::words::{case_name, figures, host_names, judged, reasons, verdict_parts};
 
 /// The report as JUnit XML.
 pub fn report(report: &Report) -> String {
@@ -222,7 +222,7 @@ fn parts(report: &Report) -> Vec<Case> {
         message: verdict_parts(report),
         output: [verdict_parts(report)]
             .into_iter()
-            .chain(verdict.reasons.iter().cloned())
+            .chain(reasons(report).map(str::to_owned))
             .chain(verdict.next.iter().map(|step| format!("next: {step}")))
             .collect::<Vec<_>>()
             .join("\n"),

@@ -2,7 +2,9 @@
 
 pub mod advice;
 #[cfg(feature = "words")]
+mod advised;
 mod clean;
+mod collectives;
 #[cfg(feature = "words")]
 mod compared;
 pub mod comparison;

@@ -14,8 +14,8 @@ use crate::model::{Measurement, Report, Status};
 use crate::units::{BitRate, MessageRate, Share, Size, Time, range};
 use crate::view::View;
 use crate::words::{
-    count, counter_totals, host_facts, is_traffic, judged, label, meaning, noteworthy, object_of,
-    title, trip, unseen, verdict_parts,
+    SYNTHETIC, count, counter_totals, host_facts, is_traffic, judged, label, meaning, noteworthy,
+    object_of, reasons, title, trip, unseen, verdict_parts,
 };
 
 /// The report as GitHub-flavoured Markdown.
@@ -42,13 +42,16 @@ fn verdict(view: &View, page: &mut String) {
     let _ = writeln!(page, "## {}\n", prose(&title(report)));
     let word = report.verdict.status.word().to_uppercase();
     let _ = writeln!(page, "**{word}**: {}\n", prose(&verdict_parts(report)));
+    if report.synthetic {
+        let _ = writeln!(page, "{SYNTHETIC}\n");
+    }
     if report.simulated {
         page.push_str("The RDMA devices are software: no rate here is a line rate.\n\n");
     }
     if !report.complete {
         page.push_str("The run ended early: this was measured before that.\n\n");
     }
-    list(page, "- ", report.verdict.reasons.iter().map(String::as_str));
+    list(page, "- ", reasons(report));
     if !report.verdict.next.is_empty() {
         page.push_str("Next:\n\n");
         list(page, "1. ", report.verdict.next.iter().map(String::as_str));
@@ -210,10 +213,12 @@ fn notes(view: &View, page: &mut String) {
         let status = judged(m.status);
         let name = crate::words::case_name(m, &view.names);
         let expected = matches!(status, Status::Pass | Status::Unjudged | Status::NotApplicable);
-        if !expected && !m.reason.is_empty() {
+        let told = !expected && !m.reason.is_empty();
+        if told {
             notes.push(format!("{name}: {status}: {}", m.reason));
         }
-        if !m.data_errors.is_empty() && m.data_errors != m.reason {
+        let again = told && m.reason.contains(&m.data_errors);
+        if !again && !m.data_errors.is_empty() {
             notes.push(format!("{name}: {}", m.data_errors));
         }
     }

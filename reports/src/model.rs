@@ -37,6 +37,9 @@ pub struct Report {
     pub complete: bool,
     /// True when the devices measured are software (Soft-RoCE): no figure is a line rate.
     pub simulated: bool,
+    /// True when nobody measured this: figures made up to show what a report looks like.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub synthetic: bool,
     /// The hosts, in the order typed.
     pub hosts: Vec<Host>,
     /// Which HCA of one host was measured against which of the other.

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use crate::model::{Check, Collective, CollectiveFit, FitPiece, Host, Measurement, Report, Status};
 use crate::units::{BitRate, ByteRate, MessageRate, Share, Size, Time};
 
+/// Said at the head of a report whose figures nobody measured.
+pub(crate) const SYNTHETIC: &str = "Nobody measured this: its figures are made up.";
+
 pub(crate) fn host_names(report: &Report) -> Vec<&str> {
     report.hosts.iter().map(|host| host.name.as_str()).collect()
 }
@@ -281,6 +284,13 @@ pub(crate) fn verdict_parts(report: &Report) -> String {
         other => format!("performance {other}"),
     };
     format!("{function}; {performance}")
+}
+
+/// The verdict's reasons but the first where it only repeats [`verdict_parts`].
+pub(crate) fn reasons(report: &Report) -> impl Iterator<Item = &str> {
+    let parts = verdict_parts(report);
+    let all = report.verdict.reasons.iter().map(String::as_str);
+    all.enumerate().filter(move |(n, reason)| *n > 0 || !parts.starts_with(reason)).map(|(_, r)| r)
 }
 
 /// How many timed RDMA results stand without a verdict; the TCP baseline has none to have.

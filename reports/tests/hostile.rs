@@ -371,7 +371,13 @@ fn incomplete() -> fabbench_reports::model::Verdict {
 
 #[test]
 fn junit_counts_what_it_holds() {
-    for report in [builder::failing(), builder::soft_roce_pair(), builder::tcp_only()] {
+    for report in [
+        builder::failing(),
+        builder::soft_roce_pair(),
+        builder::tcp_only(),
+        builder::hdr_half_width(),
+        builder::ndr_pair(),
+    ] {
         let xml = junit::report(&report);
         let document = roxmltree::Document::parse(&xml).unwrap();
         let mut cases = 0;

@@ -50,6 +50,12 @@ fn samples_are_up_to_date() {
         golden(&format!("{name}.junit.xml"), &junit::report(&report));
         golden(&format!("{name}.prom"), &prometheus::report(&report));
     }
+    // What the program makes of them is in the tests of its command line.
+    for (name, report) in
+        [("ndr-pair", builder::ndr_pair()), ("hdr-half-width", builder::hdr_half_width())]
+    {
+        golden(&format!("{name}.json"), &json::write(&report).unwrap());
+    }
     let failing = builder::failing();
     golden("devices.txt", &text::devices(&failing.hosts, &failing.checks, &plain(100)));
 }

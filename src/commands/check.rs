@@ -104,6 +104,7 @@ fn report(seen: &[Seen], started: String) -> Report {
         finished: now(),
         complete: true,
         simulated: false,
+        synthetic: false,
         hosts,
         rails: Vec::new(),
         checks: found,

@@ -1,9 +1,8 @@
 //! `fabbench advise`: its answer in every form.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use crate::support::run;
+use crate::support::{golden, run, samples};
 
 const JOB: [&str; 19] = [
     "advise",
@@ -26,20 +25,6 @@ const JOB: [&str; 19] = [
     "--what-if",
     "fabric=hdr,nodes=128",
 ];
-
-fn samples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/samples")
-}
-
-/// Compares with a file of the samples, or rewrites it when `UPDATE_SAMPLES` is set.
-fn golden(file: &str, text: &str) {
-    let path = samples().join(file);
-    if std::env::var_os("UPDATE_SAMPLES").is_some() {
-        fs::write(&path, text).unwrap();
-    }
-    let wanted = fs::read_to_string(&path).unwrap_or_default();
-    assert!(wanted == text, "{file} differs; UPDATE_SAMPLES=1 rewrites it:\n{text}");
-}
 
 #[test]
 fn the_answer_is_up_to_date_in_every_form() {

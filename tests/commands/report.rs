@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::support::{golden, run};
+
 fn report(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_fabbench")).arg("report").args(args).output().unwrap()
 }
@@ -31,6 +33,34 @@ fn a_profile_judges_it_again() {
     assert_eq!(judged["verdict"]["performance"], "unjudged");
     let reason = judged["verdict"]["reasons"][0].as_str().unwrap();
     assert!(reason.contains("line rate not judged: Soft-RoCE has none"), "{reason}");
+}
+
+#[test]
+fn judged_samples_are_up_to_date() {
+    let place = tempfile::tempdir().unwrap();
+    let json = place.path().join("judged.json");
+    for (raw, judged, code) in
+        [("ndr-pair.json", "ndr-judged", 0), ("hdr-half-width.json", "hdr-judged", 1)]
+    {
+        let [html, markdown] =
+            ["html", "md"].map(|form| place.path().join(judged).with_extension(form));
+        let ran = run(&[
+            "report",
+            &sample(raw),
+            "--profile=auto",
+            &format!("--html={}", html.display()),
+            &format!("--markdown={}", markdown.display()),
+            &format!("--json={}", json.display()),
+        ]);
+        ran.expect(code, &["made up"]);
+        golden(&format!("{judged}.txt"), &ran.stdout);
+        golden(&format!("{judged}.html"), &std::fs::read_to_string(html).unwrap());
+        golden(&format!("{judged}.md"), &std::fs::read_to_string(markdown).unwrap());
+    }
+    let kept = std::fs::read_to_string(json).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    let reasons = report["verdict"]["reasons"].to_string();
+    assert!(reasons.contains("gpu02/mlx5_1:1: 2x of 4x"), "{reasons}");
 }
 
 #[test]

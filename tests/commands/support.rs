@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +19,21 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Two agents on this machine, sockets alone, as short as it can be measured.
 pub const SHORT: [&str; 9] =
     ["pair", "local", "local", "--transport", "tcp", "--duration", "100ms", "--repeats", "1"];
+
+/// Reports and what they render to.
+pub fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/samples")
+}
+
+/// Compares with a file of the samples, or rewrites it when `UPDATE_SAMPLES` is set.
+pub fn golden(file: &str, text: &str) {
+    let path = samples().join(file);
+    if std::env::var_os("UPDATE_SAMPLES").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    assert!(wanted == text, "{file} differs; UPDATE_SAMPLES=1 rewrites it:\n{text}");
+}
 
 /// What a run gave.
 pub struct Run {

@@ -29,6 +29,7 @@ fn report(cases: &[Vec<f64>]) -> Report {
         finished: String::new(),
         complete: true,
         simulated: false,
+        synthetic: false,
         hosts: vec![host("a"), host("b")],
         rails: vec![],
         checks: vec![],

@@ -41,6 +41,7 @@ fn report(checks: Vec<Check>, measurements: Vec<Measurement>) -> Report {
         finished: String::new(),
         complete: true,
         simulated: false,
+        synthetic: false,
         hosts: vec![host("a"), host("b")],
         rails: vec![],
         checks,

@@ -89,6 +89,7 @@ fn judged_with(soft: bool, measurements: Vec<Measurement>, change: impl Fn(&mut 
         finished: String::new(),
         complete: true,
         simulated: soft,
+        synthetic: false,
         hosts: vec![host("a", soft), host("b", soft)],
         rails: vec![],
         checks: vec![check("device", Status::Pass)],

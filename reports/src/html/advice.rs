@@ -3,10 +3,12 @@
 use maud::{Markup, html};
 
 use super::{Table, cell, class, page, section};
-use crate::advice::{Advice, Band, Brief, Estimate, NetworkVerdict};
+use crate::advice::{Advice, Brief, Estimate, NetworkVerdict};
+use crate::advised::{FIGURES, shares};
 use crate::model::Status;
 use crate::svg::{Axis, Plot, Series};
-use crate::units::{BitRate, Share, Size, Time, range};
+use crate::units::{Share, Size, Time};
+use crate::words::count;
 
 /// An answer as a page of its own.
 pub fn advice(advice: &Advice) -> String {
@@ -51,47 +53,19 @@ fn inputs(advice: &Advice) -> Markup {
 }
 
 fn sides(title: &str, sides: &[Estimate]) -> Markup {
-    if sides.is_empty() {
-        return html! {};
+    let Some(first) = sides.first() else { return html! {} };
+    let (nodes, gpus) = (count(first.nodes as usize, "node"), count(first.gpus as usize, "GPU"));
+    let name = |one: &Estimate| if one.transport.to_string() == "TCP" { "#TCP" } else { "#RDMA" };
+    let head: Vec<&str> = std::iter::once("per step").chain(sides.iter().map(name)).collect();
+    let mut table = Table::new(&head);
+    for (what, value) in FIGURES {
+        table.row(
+            std::iter::once(cell(what)).chain(sides.iter().map(|one| cell(value(one)))).collect(),
+        );
     }
-    let mut table = Table::new(&[
-        "over",
-        "fabric",
-        "#nodes",
-        "#GPUs",
-        "#bandwidth per GPU",
-        "#latency per step",
-        "#computing",
-        "#network",
-        "#exposed",
-        "#share, no overlap",
-        "#efficiency",
-        "dominated by",
-        "#needed per GPU",
-        "#hidden from, tokens per GPU",
-        "verdict",
-    ]);
-    for one in sides {
-        let dominant = one.dominated_by.as_ref();
-        table.row(vec![
-            cell(one.transport.to_string()),
-            cell(format!("{}, {} NICs a node", one.fabric, one.nics_per_node)),
-            cell(one.nodes.to_string()),
-            cell(one.gpus.to_string()),
-            cell(BitRate(one.bandwidth_bps_per_gpu).to_string()),
-            cell(Time(one.latency_ns).to_string()),
-            cell(Time(one.compute_ns).to_string()),
-            cell(Time(one.network_ns).to_string()),
-            cell(Time(one.exposed_ns).to_string()),
-            cell(Share(one.network_share).to_string()),
-            cell(format!("{} ({})", Share(one.efficiency), shares(one.efficiency_band))),
-            cell(dominant.map(|d| format!("{} ({})", d.flow, d.part)).unwrap_or_default()),
-            cell(one.needed_bps_per_gpu.map(|bps| BitRate(bps).to_string()).unwrap_or_default()),
-            cell(one.critical_tokens_per_gpu.map(|t| format!("{t:.0}")).unwrap_or_default()),
-            verdict(one.verdict),
-        ]);
-    }
-    section(title, table.draw())
+    let verdicts = sides.iter().map(|one| verdict(one.verdict));
+    table.row(std::iter::once(cell("verdict")).chain(verdicts).collect());
+    section(&format!("{title}: {nodes}, {gpus}"), table.draw())
 }
 
 fn traffic(advice: &Advice) -> Markup {
@@ -217,8 +191,4 @@ fn verdict(verdict: NetworkVerdict) -> Markup {
         NetworkVerdict::Bound => Status::Fail,
     };
     html! { span class={ "chip " (class(status)) } { (verdict.to_string()) } }
-}
-
-fn shares(band: Band) -> String {
-    range(Share(band.worst), Share(band.best))
 }

@@ -165,13 +165,17 @@ impl<'a> Map<'a> {
     /// A rectangle a cell, with names.
     fn small(&self, said: &str) -> Markup {
         const CELL: usize = 18;
+        // Widest letter of the style sheet's ticks but m and w, of which names have few.
+        const LETTER: usize = 9;
         let hosts = &self.matrix.hosts;
         let longest = hosts.iter().map(|h| h.chars().count()).max().unwrap_or(0).min(16);
-        let left = longest * 7 + 8;
+        let left = longest * LETTER + 8;
         let side = hosts.len() * CELL;
+        // Twice as large as drawn at most: a few hosts do not fill the page.
+        let width = format!("max-width: {}px", 2 * (left + side + 4));
         let short = |name: &str| name.chars().take(16).collect::<String>();
         html! {
-            svg class="plot map" viewBox={ "0 0 " (left + side + 4) " " (left + side + 4) } role="img" {
+            svg class="plot map" style=(width) viewBox={ "0 0 " (left + side + 4) " " (left + side + 4) } role="img" {
                 title { (self.matrix.title) }
                 desc { (said) }
                 @for (i, host) in hosts.iter().enumerate() {

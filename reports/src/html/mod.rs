@@ -1,9 +1,10 @@
 //! One HTML file: nothing is fetched, no script runs, and names are only ever text.
 
 mod advice;
-mod collective;
+mod collectives;
 mod comparison;
 mod facts;
+mod fits;
 mod heat;
 mod results;
 mod tree;
@@ -20,7 +21,7 @@ use crate::advice::Advice;
 use crate::clean;
 use crate::model::{Report, Status};
 use crate::view::View;
-use crate::words::{title, verdict_parts};
+use crate::words::{SYNTHETIC, reasons, title, verdict_parts};
 
 /// The style sheet, in the file itself.
 const STYLE: &str = include_str!("style.css");
@@ -60,8 +61,9 @@ fn with_advice(report: &Report, advice: Option<&Advice>) -> String {
             (results::latency(&view))
             (results::message_rate(&view))
             (results::beside_tcp(&view))
+            (collectives::sections(&view))
             (results::others(&view))
-            (collective::fits(&view))
+            (fits::section_of(&view))
             (results::intervals(&view))
             (facts::counters(&view))
             (facts::method(&view))
@@ -100,15 +102,16 @@ fn banner(view: &View) -> Markup {
                 strong { (verdict.status.word().to_uppercase()) } " "
                 (verdict_parts(report))
             }
+            @if report.synthetic {
+                p { (SYNTHETIC) }
+            }
             @if report.simulated {
                 p { "The RDMA devices are software: function is tested for real, but no rate here is a line rate." }
             }
             @if !report.complete {
                 p { "The run ended early: what follows was measured before that." }
             }
-            @if !verdict.reasons.is_empty() {
-                ul { @for reason in &verdict.reasons { li { (reason) } } }
-            }
+            ul { @for reason in reasons(report) { li { (reason) } } }
             @if !verdict.next.is_empty() {
                 h2 { "Next" }
                 ol { @for step in &verdict.next { li { (step) } } }

@@ -368,7 +368,7 @@ pub(super) fn beside_tcp(view: &View) -> Markup {
 
 /// Tests without a table of their own.
 pub(super) fn others(view: &View) -> Markup {
-    let known = ["integrity", "latency", "bandwidth", "message_rate"];
+    let known = ["integrity", "latency", "bandwidth", "message_rate", "collective"];
     let all = view.report.measurements.iter();
     let all: Vec<&Measurement> = all.filter(|m| !known.contains(&m.test.as_str())).collect();
     let mut table = Table::new(&["measurement", "result", "verdict", "why"]);
@@ -467,11 +467,11 @@ fn stall_below(intervals: &[f64]) -> f64 {
 }
 
 /// Why a result is not as expected; nothing where it is.
-fn why(m: &Measurement) -> Markup {
+pub(super) fn why(m: &Measurement) -> Markup {
     let expected =
         matches!(judged(m.status), Status::Pass | Status::Unjudged | Status::NotApplicable);
     let reason = if expected { "" } else { m.reason.as_str() };
-    let errors = if m.data_errors == m.reason { "" } else { m.data_errors.as_str() };
+    let errors = if reason.contains(&m.data_errors) { "" } else { m.data_errors.as_str() };
     let said: Vec<&str> = [reason, errors].into_iter().filter(|text| !text.is_empty()).collect();
     cell(said.join("; "))
 }

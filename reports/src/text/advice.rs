@@ -2,9 +2,11 @@
 
 use super::Options;
 use super::layout::{Column, Page, Table};
-use crate::advice::{Advice, Band, Brief, Estimate, Growth, NetworkVerdict, Question, Transport};
+use crate::advice::{Advice, Brief, Estimate, Growth, NetworkVerdict, Question, Transport};
+use crate::advised::{FIGURES, shares, times};
 use crate::model::Status;
-use crate::units::{BitRate, Factor, Share, Size, Time, range};
+use crate::units::{Factor, Share, Size, Time};
+use crate::words::count;
 
 /// Width of a full bar of the plot.
 const BAR: usize = 30;
@@ -73,7 +75,11 @@ fn inputs(advice: &Advice, page: &mut Page) {
 /// One row for each figure, one column for each fabric.
 fn side_by_side(title: &str, sides: &[Estimate], page: &mut Page) {
     let Some(first) = sides.first() else { return };
-    page.title(&format!("{title}: {}, {}", count(first.nodes, "node"), count(first.gpus, "GPU")));
+    page.title(&format!(
+        "{title}: {}, {}",
+        count(first.nodes as usize, "node"),
+        count(first.gpus as usize, "GPU")
+    ));
     let columns = [Column::key(""), Column::word("RDMA"), Column::word("TCP")];
     let mut table = Table::new(columns.to_vec());
     for (name, figure) in FIGURES {
@@ -86,38 +92,6 @@ fn side_by_side(title: &str, sides: &[Estimate], page: &mut Page) {
     });
     table.row(std::iter::once("verdict".to_owned()).chain(verdicts).collect());
     page.table(table);
-}
-
-type Figure = (&'static str, fn(&Estimate) -> String);
-
-const FIGURES: &[Figure] = &[
-    ("fabric", |one| format!("{}, {} a node", one.fabric, count(one.nics_per_node, "NIC"))),
-    ("bandwidth per GPU", |one| BitRate(one.bandwidth_bps_per_gpu).to_string()),
-    ("latency per step", |one| Time(one.latency_ns).to_string()),
-    ("computing", |one| Time(one.compute_ns).to_string()),
-    ("network, all of it", |one| Time(one.network_ns).to_string()),
-    ("network, exposed", |one| Time(one.exposed_ns).to_string()),
-    ("network share, no overlap", |one| Share(one.network_share).to_string()),
-    ("efficiency", |one| Share(one.efficiency).to_string()),
-    ("efficiency, none to full overlap", |one| shares(one.efficiency_band)),
-    ("step time, full to no overlap", |one| times(one.step_ns)),
-    ("dominated by", |one| match &one.dominated_by {
-        Some(dominant) => format!("{} ({})", dominant.flow, dominant.part),
-        None => "–".to_owned(),
-    }),
-    ("hidden from, tokens per GPU", |one| {
-        one.critical_tokens_per_gpu.map_or("–".to_owned(), |tokens| format!("{tokens:.0} tokens"))
-    }),
-    ("bandwidth needed per GPU", needed),
-    ("verdict without overlap", |one| one.verdict_without_overlap.to_string()),
-];
-
-fn needed(one: &Estimate) -> String {
-    match (one.needed_bps_per_gpu, one.flows.is_empty()) {
-        (Some(bps), _) => BitRate(bps).to_string(),
-        (None, true) => "–".to_owned(),
-        (None, false) => "no bandwidth is enough".to_owned(),
-    }
 }
 
 fn traffic(advice: &Advice, page: &mut Page) {
@@ -248,18 +222,6 @@ fn calibration(advice: &Advice, page: &mut Page) {
         Factor(one.factor.worst),
         Factor(one.factor.best)
     ));
-}
-
-fn shares(band: Band) -> String {
-    range(Share(band.worst), Share(band.best))
-}
-
-fn times(band: Band) -> String {
-    range(Time(band.best), Time(band.worst))
-}
-
-fn count(number: u32, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 fn color(verdict: NetworkVerdict) -> Status {

@@ -1,43 +1,20 @@
 //! Collectives, laid out as users of nccl-tests know them.
 
-use std::collections::BTreeMap;
-
 use super::layout::{Column, Page, Table};
+use crate::collectives::{CPU_BOUND, average_busbw, elements, groups, place};
 use crate::model::{Collective, CollectiveFit, Measurement};
 use crate::units::{ByteRate, Share, Size, Time};
 use crate::view::View;
-use crate::words::{count, fitted};
-
-/// Ranks reduce for more than this part of their time: the figure is the CPU's.
-const CPU_BOUND: f64 = 0.8;
+use crate::words::fitted;
 
 /// One table for each operation and transport.
 pub(super) fn table(view: &View, page: &mut Page) {
-    let mut groups: BTreeMap<String, Vec<(&Measurement, &Collective)>> = BTreeMap::new();
-    let mut order = Vec::new();
-    for m in &view.report.measurements {
-        let Some(collective) = m.collective.as_ref().filter(|_| m.test == "collective") else {
-            continue;
-        };
-        let title = title(m, collective);
-        if !order.contains(&title) {
-            order.push(title.clone());
-        }
-        groups.entry(title).or_default().push((m, collective));
-    }
-    for title in order {
-        let all = &groups[&title];
+    for (title, all) in groups(view) {
         page.title(&title);
-        page.table(rows(all));
-        notes(all, page);
-        fits(view, all, page);
+        page.table(rows(&all));
+        notes(&all, page);
+        fits(view, &all, page);
     }
-}
-
-fn title(m: &Measurement, collective: &Collective) -> String {
-    let ranks = count(m.ranks.len(), "rank");
-    let wire = if collective.reduced { "" } else { ", nothing reduced" };
-    format!("Collective: {} among {ranks} over {}{wire}", m.op, m.transport.to_uppercase())
 }
 
 fn rows(all: &[(&Measurement, &Collective)]) -> Table {
@@ -65,7 +42,7 @@ fn rows(all: &[(&Measurement, &Collective)]) -> Table {
             collective.data_type.clone(),
             collective.reduction.clone(),
             m.algorithm.clone(),
-            if collective.in_place { "in" } else { "out" }.to_owned(),
+            place(collective).to_owned(),
             Time(time.min).to_string(),
             Time(time.avg).to_string(),
             Time(time.max).to_string(),
@@ -78,27 +55,13 @@ fn rows(all: &[(&Measurement, &Collective)]) -> Table {
     table
 }
 
-/// Elements as nccl-tests counts them: of a rank's chunk where the vector is cut into such.
-fn elements(m: &Measurement, collective: &Collective) -> u64 {
-    let bytes = match collective.data_type.as_str() {
-        "f64" => 8,
-        "bf16" | "f16" => 2,
-        _ => 4,
-    };
-    let chunked = ["all_gather", "reduce_scatter", "all_to_all"].contains(&m.op.as_str());
-    let chunks = if chunked { m.ranks.len().max(1) as u64 } else { 1 };
-    m.size_bytes / bytes / chunks
-}
-
 fn notes(all: &[(&Measurement, &Collective)], page: &mut Page) {
     page.paragraph(
         "time of one run: mean of each rank's runs, least, mean and most over the ranks; p99 of \
          single runs; place: out of or in the input's place; busbw = algbw × the operation's \
          factor of nccl-tests",
     );
-    let busbw: Vec<f64> = all.iter().filter_map(|(m, _)| m.busbw_bps).collect();
-    if !busbw.is_empty() {
-        let mean = busbw.iter().sum::<f64>() / busbw.len() as f64;
+    if let Some(mean) = average_busbw(all) {
         page.paragraph(&format!("average busbw: {}", ByteRate(mean)));
     }
     let share = |c: &Collective| c.reduce_share.unwrap_or(0.0);

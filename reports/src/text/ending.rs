@@ -7,7 +7,7 @@ use super::layout::{Column, Page, Table};
 use crate::model::Measurement;
 use crate::units::{BitRate, Size, Span, Time};
 use crate::view::View;
-use crate::words::{count, counter_totals, is_traffic, judged, meaning, verdict_parts};
+use crate::words::{count, counter_totals, is_traffic, judged, meaning, reasons, verdict_parts};
 
 pub(super) fn counters(view: &View, page: &mut Page) {
     let totals = counter_totals(view.report);
@@ -102,7 +102,7 @@ pub(super) fn verdict(view: &View, page: &mut Page) {
     page.title("Verdict");
     let word = page.painted_as(&verdict.status.word().to_uppercase(), verdict.status);
     page.paragraph(&format!("{word}: {}", verdict_parts(view.report)));
-    for reason in &verdict.reasons {
+    for reason in reasons(view.report) {
         page.item(reason);
     }
     for (number, step) in verdict.next.iter().enumerate() {

@@ -6,7 +6,7 @@ use crate::model::{Check, Device, Host, Port, Status};
 use crate::units::BitRate;
 use crate::view::View;
 use crate::words::{
-    count, host_facts, letter, mtu, noteworthy, object_of, or_unknown, title, unseen,
+    SYNTHETIC, count, host_facts, letter, mtu, noteworthy, object_of, or_unknown, title, unseen,
 };
 
 /// What can be tested on some hosts, with the remedy for what cannot: `fabbench devices`.
@@ -59,6 +59,9 @@ pub(super) fn heading(view: &View, page: &mut Page) {
             or_none(&report.suite.hash),
             or_none(&report.profile.hash)
         ));
+    }
+    if report.synthetic {
+        page.paragraph(SYNTHETIC);
     }
     if report.simulated {
         page.paragraph(

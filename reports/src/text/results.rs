@@ -365,11 +365,13 @@ fn notes(view: &View, all: &[&Measurement], page: &mut Page) {
     for m in all {
         let status = judged(m.status);
         let expected = matches!(status, Status::Pass | Status::Unjudged | Status::NotApplicable);
-        if !expected && !m.reason.is_empty() {
+        let told = !expected && !m.reason.is_empty();
+        if told {
             let word = page.status(status);
             page.paragraph(&format!("{}: {word}: {}", row_name(view, m), m.reason));
         }
-        if !m.data_errors.is_empty() && m.data_errors != m.reason {
+        let again = told && m.reason.contains(&m.data_errors);
+        if !again && !m.data_errors.is_empty() {
             page.paragraph(&format!("{}: {}", row_name(view, m), m.data_errors));
         }
     }

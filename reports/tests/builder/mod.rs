@@ -6,9 +6,9 @@ use fabbench_reports::comparison::{
     Became, COMPARISON_SCHEMA, Change, Comparison, Figure, Run, Unit,
 };
 use fabbench_reports::model::{
-    Check, Collective, CollectiveFit, Device, Diagnosis, FitPiece, Gid, Host, HostTopology,
-    Latency, Matrix, Measurement, Memory, Method, Named, NotMeasured, PairBandwidth, Path, Port,
-    Rail, RankTime, RankWait, Rate, Repeat, Report, SCHEMA, Status, Tool, Verdict,
+    Ceiling, CeilingTerm, Check, Collective, CollectiveFit, Device, Diagnosis, FitPiece, Gid, Host,
+    HostTopology, Latency, Matrix, Measurement, Memory, Method, Named, NotMeasured, PairBandwidth,
+    Path, Port, Rail, RankTime, RankWait, Rate, Repeat, Report, SCHEMA, Status, Tool, Verdict,
 };
 use fabbench_reports::trend::{Line, Step, TREND_SCHEMA, Trend};
 
@@ -292,6 +292,57 @@ pub fn hardware_unjudged() -> Report {
     report
 }
 
+/// The same with the ceilings of 4x NDR behind PCIe Gen5 x16.
+pub fn ndr_pair() -> Report {
+    let mut report = hardware_unjudged();
+    let pcie = (460.9e9, "PCIe Gen5 x16, 504.1 Gb/s raw, payload 256 B");
+    for m in report.measurements.iter_mut().filter(|m| m.test == "bandwidth") {
+        limit(m, (397.4e9, "4x NDR, 400.0 Gb/s"), pcie);
+    }
+    report
+}
+
+/// Two rails of HDR, of which the second came up with two lanes of four on gpu02.
+pub fn hdr_half_width() -> Report {
+    let mut report = hardware_unjudged();
+    for host in &mut report.hosts {
+        for (number, device) in host.devices.iter_mut().enumerate() {
+            device.firmware = "20.39.3560".into();
+            device.board = "MT_0000000223".into();
+            let half = number == 1;
+            let port = &mut device.ports[0];
+            port.speed = "HDR".into();
+            port.width = if half { "2x" } else { "4x" }.into();
+            port.rate_bps = Some(if half { 100_000_000_000 } else { 200_000_000_000 });
+        }
+    }
+    let net = Net { rails: &report.rails, gid_type: "IB LID", mtu: 4096 };
+    let mut all = Vec::new();
+    for (rail, bps) in [(0, 196.6e9), (1, 97.9e9)] {
+        all.extend([net.integrity(rail, "write", false), net.integrity(rail, "write", true)]);
+        all.push(net.latency(rail, "write", 1.02e3));
+        all.push(net.bandwidth(rail, false, bps));
+        all.push(net.bandwidth(rail, true, bps * 1.001));
+    }
+    all.push(net.tcp_latency(0, 11.4e3));
+    all.push(net.tcp_stream(0, false, 37.2e9));
+    let pcie = (230.5e9, "PCIe Gen4 x16, 252.1 Gb/s raw, payload 256 B");
+    for m in all.iter_mut().filter(|m| m.test == "bandwidth") {
+        let rail1 = m.path.rail == "rail1";
+        let link =
+            if rail1 { (99.3e9, "2x HDR, 100.0 Gb/s") } else { (198.7e9, "4x HDR, 200.0 Gb/s") };
+        limit(m, link, pcie);
+    }
+    report.measurements = all;
+    report.checks.push(Check {
+        wanted: "4x".into(),
+        remedy: "reseat or replace the cable at gpu02/mlx5_1:1, then look at the switch's end"
+            .into(),
+        ..check("link-width", "gpu02", "gpu02/mlx5_1:1", Status::Fail, "2x of 4x")
+    });
+    report
+}
+
 /// Three runs before new firmware, one after.
 pub fn comparison() -> Comparison {
     let run = |source: &str| Run {
@@ -545,6 +596,7 @@ fn pair(hosts: Vec<Host>, status: Status, function: Status, performance: Status)
         finished: "2025-03-01T09:01:12Z".into(),
         complete: true,
         simulated: false,
+        synthetic: true,
         hosts,
         rails: vec![],
         checks: vec![],
@@ -715,6 +767,25 @@ fn streamed(bps: f64, size: u64) -> Vec<Repeat> {
         }
     };
     vec![repeat(0.9928), repeat(1.0), repeat(1.0048)]
+}
+
+/// What a link (hard) and a slot allow, bit/s and why.
+fn limit(m: &mut Measurement, link: (f64, &str), pcie: (f64, &str)) {
+    if m.transport != "rc" {
+        return;
+    }
+    let term = |name: &str, (bps, because): (f64, &str)| CeilingTerm {
+        name: name.into(),
+        bps,
+        low_bps: None,
+        hard: name == "link",
+        because: because.into(),
+    };
+    m.ceiling = Some(Ceiling {
+        bps: link.0,
+        limited_by: "link".into(),
+        terms: vec![term("link", link), term("pcie", pcie)],
+    });
 }
 
 fn both(m: Measurement) -> Measurement {

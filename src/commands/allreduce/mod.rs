@@ -102,6 +102,7 @@ fn lead(
         finished: now(),
         complete: ended.trouble.is_none() && !interrupted,
         simulated: false,
+        synthetic: false,
         hosts,
         rails: Vec::new(),
         checks: Vec::new(),

@@ -519,6 +519,7 @@ impl<'a> Campaign<'a> {
             finished: now(),
             complete: self.complete && !interrupted,
             simulated: self.rails.iter().any(|r| r.a.soft || r.b.soft),
+            synthetic: false,
             hosts: self.site.hosts.to_vec(),
             rails: report_rails(&self.rails, &self.measurements),
             checks,

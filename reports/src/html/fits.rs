@@ -8,7 +8,7 @@ use crate::view::View;
 use crate::words::count;
 
 /// α, β and γ of each collective.
-pub(super) fn fits(view: &View) -> Markup {
+pub(super) fn section_of(view: &View) -> Markup {
     let all = &view.report.fits;
     if all.is_empty() {
         return html! {};
