@@ -30,6 +30,9 @@ fn main() {
         "latency loop: {:.1} ns a round beside one clock reading (at most 30 wanted)",
         round_ns() - clock.cost_ns
     );
+    for len in [64 << 10, 1 << 20, 64 << 20] {
+        println!("{}", sums(len));
+    }
     divan::main();
 }
 
@@ -126,9 +129,67 @@ fn clock_reading() -> u64 {
     Clock.now()
 }
 
-/// Payload that is reduced a second, beside [`copy`] of as many bytes: a sum reads two vectors and
-/// writes one, a copy reads one and writes one, so two thirds of it are the bound out of cache.
-#[divan::bench(args = [4096, 65_536, 1 << 20, 64 << 20], types = [Plain, Narrow, Half])]
+/// Passes over a vector of which the median counts.
+const PASSES: usize = 41;
+
+/// The sum of f32 beside what memory allows: a sum moves 12 bytes an element (it reads two vectors and
+/// writes one of them), a copy by ordinary stores as many (the line that is written is read first),
+/// one that goes past the caches, as memcpy does for long vectors, 8. The copy that moves more sets
+/// the bound. In cache ports set it, and a copy needs one load an element where a sum needs two.
+fn sums(len: usize) -> String {
+    // Pages of zeros that nobody has written would all be one.
+    let (mut work, received) = (vec![1_u8; len], vec![2_u8; len]);
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..PASSES {
+        let mut pass = |index: usize, one: &mut dyn FnMut(&mut [u8], &[u8])| {
+            let begin = Clock.now();
+            one(black_box(&mut work), black_box(&received));
+            times[index].push((Clock.now() - begin) as f64);
+        };
+        pass(0, &mut |a, b| a.copy_from_slice(b));
+        pass(1, &mut plain_copy);
+        pass(2, &mut plain_sum);
+        pass(3, &mut |a, b| kernels::accumulate(DataType::F32, Reduction::Sum, a, b));
+    }
+    let rate = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        len as f64 / times[times.len() / 2]
+    };
+    let [past, stores, plain, sum] = times.each_mut().map(rate);
+    let bound = (past * 8.0 / 12.0).max(stores);
+    format!(
+        "f32 sum, {} KiB by {}: {sum:.2} GB/s, {:.2} of the bound {bound:.2} GB/s (at least 0.90 \
+         wanted out of cache), {:.2} of the plain loop (memcpy {past:.2}, copy by stores \
+         {stores:.2}, plain loop {plain:.2} GB/s)",
+        len >> 10,
+        kernels::instructions(),
+        sum / bound,
+        sum / plain
+    )
+}
+
+/// A copy that the compiler does not turn into memcpy.
+#[inline(never)]
+fn plain_copy(work: &mut [u8], received: &[u8]) {
+    let (work, _) = work.as_chunks_mut::<4>();
+    let (received, _) = received.as_chunks::<4>();
+    for (place, value) in work.iter_mut().zip(received) {
+        *place = (u32::from_ne_bytes(*value) ^ 1).to_ne_bytes();
+    }
+}
+
+/// What the compiler makes of a sum without instructions beyond the target's baseline.
+#[inline(never)]
+fn plain_sum(work: &mut [u8], received: &[u8]) {
+    let (work, _) = work.as_chunks_mut::<4>();
+    let (received, _) = received.as_chunks::<4>();
+    for (place, value) in work.iter_mut().zip(received) {
+        *place = (f32::from_ne_bytes(*place) + f32::from_ne_bytes(*value)).to_ne_bytes();
+    }
+}
+
+/// Payload that is reduced a second, beside [`copy`] of as many bytes.
+#[divan::bench(args = [4096, 65_536, 1 << 20, 64 << 20], types = [Plain, Double, Narrow, Half])]
 fn sum<K: Kind>(bencher: Bencher, len: usize) {
     let (mut work, received) = (vec![1; len], vec![2; len]);
     bencher.counter(BytesCount::new(len)).bench_local(|| {
@@ -152,6 +213,11 @@ trait Kind {
 struct Plain;
 impl Kind for Plain {
     const KIND: DataType = DataType::F32;
+}
+
+struct Double;
+impl Kind for Double {
+    const KIND: DataType = DataType::F64;
 }
 
 struct Narrow;

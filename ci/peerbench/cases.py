@@ -59,6 +59,8 @@ class Series:
     metrics: tuple[Metric, ...]
     needs: tuple[str, ...] = field(default=())
     """Words that the help of our command must hold: what an older fabbench lacks."""
+    judged: bool = True
+    """False where ranks share CPUs, so that the scheduler is measured: never behind."""
 
     def cases(self) -> list[str]:
         """Names of its cases."""

@@ -7,16 +7,24 @@ import platform
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Optional
 
-from . import rounds
-from .cases import Series, all_series
+from . import openmpi, rounds
+from .cases import Series
+from .collectives import collective_series
+from .cases import all_series as point_to_point
 from .lab import REPO, Guests, PeerError, note
 from .stats import geometric_mean
 
 NODE_B = "192.168.100.2"
 """Address of node-b's rail 0."""
+
+
+def all_series(address: str) -> list[Series]:
+    """Everything that is compared."""
+    return point_to_point(address) + collective_series()
 
 
 def main(arguments: list[str]) -> int:
@@ -42,7 +50,7 @@ def main(arguments: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     top = argparse.ArgumentParser(
-        prog="ci/bench-peers", description="fabbench beside perftest, qperf, iperf3 and sockperf, in the Soft-RoCE lab.")
+        prog="ci/bench-peers", description="fabbench beside perftest, qperf, iperf3, sockperf and Open MPI, in the Soft-RoCE lab.")
     top.add_argument("--cases", metavar="GLOB", action="append",
                      help="only these, e.g. 'perftest/write_bw/*' (--list names them); may be given again")
     top.add_argument("--rounds", type=positive, default=12, metavar="N", help="most rounds a series (default 12)")
@@ -71,7 +79,7 @@ def choose(series: list[Series], patterns: list[str]) -> list[Series]:
     for one in series:
         kept = tuple(m for case, m in zip(one.cases(), one.metrics) if wanted(case))
         if kept:
-            found.append(Series(one.name, one.ours, one.peer, kept, one.needs))
+            found.append(replace(one, metrics=kept))
     return found
 
 
@@ -89,6 +97,8 @@ def bench(series: list[Series], options: argparse.Namespace) -> int:
     if not options.binary.exists():
         raise PeerError(f"{options.binary} is missing: cargo build --release")
     subprocess.run([REPO / "ci" / "install-packages", "lab", "peers"], check=True, stdout=sys.stderr)
+    if any(one.peer.name == "openmpi" for one in series):
+        openmpi.build()
     if not options.no_own_cost:
         print(own_cost(), flush=True)
     guests = Guests(options.binary)

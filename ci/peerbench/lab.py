@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Callable, Optional
 
-from . import parse
+from . import openmpi, parse
 from .cases import Peer
 
 REPO = Path(__file__).resolve().parent.parent.parent
@@ -87,11 +87,12 @@ class Guests:
 
     def theirs(self, peer: Peer) -> Optional[parse.Figures]:
         """One measurement of a peer."""
-        server = self.serve(peer)
+        server = self.serve(peer) if peer.server else None
         try:
             done = self.in_node("node-a", f"timeout {LIMIT_S - 30} {shlex.join(peer.client)}")
         finally:
-            self.end(peer, server)
+            if server:
+                self.end(peer, server)
         figures = peer.parser(done.stdout)
         if figures is None:
             note(f"no result of {shlex.join(peer.client)}: {last_line(done.stderr or done.stdout)}")
@@ -121,7 +122,8 @@ class Guests:
         """Of the peers' packages."""
         names = ("perftest", "qperf", "iperf3", "sockperf")
         done = self.in_node("node-a", f"dpkg-query -W -f '${{Package}} ${{Version}}\\n' {' '.join(names)}")
-        return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+        found = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
+        return {**found, "openmpi": openmpi.VERSION}
 
     def supports(self, command: str, needs: tuple[str, ...]) -> bool:
         """Whether our command's help holds these words."""

@@ -88,7 +88,7 @@ def judge(series: Series, version: str, found: dict[str, list[Figures]]) -> list
         judged.append(Judged(Result(
             case, series.peer.name, version, metric.unit, round(own, 3), round(peer, 3), round(mine.ratio, 4),
             round(mine.lo, 4), round(mine.hi, 4), len(found["ours"]), round(control.lo, 4), round(control.hi, 4),
-        ), mine.p if len(found["ours"]) >= FEWEST else 1.0))
+        ), mine.p if series.judged and len(found["ours"]) >= FEWEST else 1.0))
     return judged
 
 
