@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Optional
 
-from . import openmpi, rounds
+from . import gloo, openmpi, rounds
 from .cases import Series
 from .collectives import collective_series
 from .cases import all_series as point_to_point
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     """The options."""
     top = argparse.ArgumentParser(
-        prog="ci/bench-peers", description="fabbench beside perftest, qperf, iperf3, sockperf and Open MPI, in the Soft-RoCE lab.")
+        prog="ci/bench-peers", description="fabbench beside perftest, qperf, iperf3, sockperf, Open MPI and Gloo, in the Soft-RoCE lab.")
     top.add_argument("--cases", metavar="GLOB", action="append",
                      help="only these, e.g. 'perftest/write_bw/*' (--list names them); may be given again")
     top.add_argument("--rounds", type=positive, default=12, metavar="N", help="most rounds a series (default 12)")
@@ -99,6 +99,8 @@ def bench(series: list[Series], options: argparse.Namespace) -> int:
     subprocess.run([REPO / "ci" / "install-packages", "lab", "peers"], check=True, stdout=sys.stderr)
     if any(one.peer.name == "openmpi" for one in series):
         openmpi.build()
+    if any(one.peer.name == "gloo" for one in series):
+        gloo.build()
     if not options.no_own_cost:
         print(own_cost(), flush=True)
     guests = Guests(options.binary)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Callable, Optional
 
-from . import openmpi, parse
+from . import gloo, openmpi, parse
 from .cases import Peer
 
 REPO = Path(__file__).resolve().parent.parent.parent
@@ -111,7 +111,7 @@ class Guests:
 
     def end(self, peer: Peer, server: "subprocess.Popen[bytes]") -> None:
         """End the server in its guest, then the ssh that held it."""
-        self.in_node("node-b", f"pkill -x {peer.server[0][:15]}; true")
+        self.in_node("node-b", f"pkill -x {Path(peer.server[0]).name[:15]}; true")
         try:
             server.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -123,7 +123,7 @@ class Guests:
         names = ("perftest", "qperf", "iperf3", "sockperf")
         done = self.in_node("node-a", f"dpkg-query -W -f '${{Package}} ${{Version}}\\n' {' '.join(names)}")
         found = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
-        return {**found, "openmpi": openmpi.VERSION}
+        return {**found, "openmpi": openmpi.VERSION, "gloo": gloo.version()}
 
     def supports(self, command: str, needs: tuple[str, ...]) -> bool:
         """Whether our command's help holds these words."""

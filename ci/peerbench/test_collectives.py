@@ -7,14 +7,16 @@ import unittest
 from . import parse, rounds
 from .collectives import RANKS, collective_series
 
-SERIES = {one.name: one for one in collective_series()}
+SERIES = {one.name: one for one in collective_series() if one.peer.name == "openmpi"}
+GLOO = {one.name: one for one in collective_series() if one.peer.name == "gloo"}
 
 
 class Cases(unittest.TestCase):
     def test_everything_asked_for_is_compared(self):
         for transport, algorithm, ranks, size in itertools.product(
                 ("tcp", "rc"), ("ring", "rhd"), RANKS, ("8B", "4KiB", "64KiB", "1MiB", "16MiB")):
-            self.assertIn(f"allreduce_{transport}/{algorithm}/n{ranks}/{size}", SERIES)
+            for peer in (SERIES, GLOO):
+                self.assertIn(f"allreduce_{transport}/{algorithm}/n{ranks}/{size}", peer)
 
     def test_ranks_bytes_and_runs_are_equal(self):
         for one in SERIES.values():
@@ -26,6 +28,17 @@ class Cases(unittest.TestCase):
             size, warmups, runs = theirs[-3:]
             for flag, value in (("-b", size), ("-e", size), ("-w", warmups), ("-n", runs)):
                 self.assertEqual(ours[ours.index(flag) + 1], value, (one.name, flag))
+
+    def test_gloo_has_the_same_ranks_in_the_same_places(self):
+        for one in GLOO.values():
+            hosts = [word.split(",")[0] for word in one.ours if word.startswith("node-")]
+            here, there = one.peer.client, one.peer.server
+            for words, node in ((here, "node-a"), (there, "node-b")):
+                ranks = [int(rank) for rank in words[4].split(",")]
+                self.assertEqual(ranks, [rank for rank, host in enumerate(hosts) if host == node], one.name)
+                self.assertEqual((int(words[5]), words[3]), (len(hosts), one.ours[one.ours.index("--algo") + 1]))
+                for flag, value in zip(("-b", "-w", "-n"), words[8:]):
+                    self.assertEqual(one.ours[one.ours.index(flag) + 1], value)
 
     def test_the_algorithm_is_forced_and_shared_memory_is_not_used(self):
         words = SERIES["allreduce_tcp/rhd/n3/1MiB"].peer.client
@@ -57,5 +70,10 @@ class Output(unittest.TestCase):
             return json.dumps({"measurements": [measured, {}]})
 
         self.assertEqual(parse.fabbench(report(0)), {"time": 412.7})
+        places = [{"elements_wrong": 0, "collective": {"in_place": place, "time_ns": {"max": ns}}}
+                  for place, ns in ((False, 9e3), (True, 7e3))]
+        both = parse.fabbench(json.dumps({"measurements": places}))
+        self.assertEqual(both, {"time": 9, "time_in_place": 7})
+        self.assertEqual(parse.all_reduce_in_place("mean of the slowest rank: 7.0 us\n"), {"time_in_place": 7})
         self.assertIsNone(parse.fabbench(report(1)))
         self.assertIsNone(parse.fabbench(report(None)))
