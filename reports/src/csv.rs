@@ -8,10 +8,11 @@ use ::csv::{Terminator, WriterBuilder};
 
 use crate::clean;
 use crate::model::{Latency, Measurement, Rate, Report};
-use crate::words::judged;
+use crate::view::View;
+use crate::words::{judged, longest_gap};
 
 /// The columns, in order. Columns may be added at the end; none changes its meaning.
-pub const COLUMNS: [&str; 60] = [
+pub const COLUMNS: [&str; 66] = [
     "started",
     "suite",
     "profile",
@@ -72,6 +73,12 @@ pub const COLUMNS: [&str; 60] = [
     "algbw_bps",
     "busbw_bps",
     "elements_wrong",
+    "messages_min_window_per_s",
+    "longest_gap_ns",
+    "qp_fairness",
+    "qp_messages_min_per_s",
+    "qp_messages_max_per_s",
+    "load",
 ];
 
 /// The report's measurements as CSV (RFC 4180, UTF-8) with a line of column names.
@@ -80,14 +87,16 @@ pub fn report(report: &Report) -> String {
     // Writing into memory fails only on rows of unequal length, and these are arrays.
     let mut row = |cells: [String; COLUMNS.len()]| writer.write_record(&cells).is_ok();
     row(COLUMNS.map(str::to_owned));
+    let view = View::new(report);
     for m in &report.measurements {
-        row(cells(report, m));
+        row(cells(&view, m));
     }
     let bytes = writer.into_inner().unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn cells(report: &Report, m: &Measurement) -> [String; COLUMNS.len()] {
+fn cells(view: &View, m: &Measurement) -> [String; COLUMNS.len()] {
+    let report = view.report;
     let rate = |of: Option<Rate>, part: fn(Rate) -> f64| of.map(part).map_or(String::new(), number);
     let time = |part: fn(Latency) -> f64| m.latency_ns.map(part).map_or(String::new(), number);
     let collective = m.collective.as_ref();
@@ -153,6 +162,12 @@ fn cells(report: &Report, m: &Measurement) -> [String; COLUMNS.len()] {
         m.algbw_bps.map_or(String::new(), number),
         m.busbw_bps.map_or(String::new(), number),
         m.elements_wrong.map_or(String::new(), |wrong| wrong.to_string()),
+        rate(messages, |r| r.min_window),
+        longest_gap(m).map_or(String::new(), |ns| ns.to_string()),
+        m.fairness.map_or(String::new(), number),
+        number(m.qp_messages_per_s.iter().copied().fold(f64::INFINITY, f64::min)),
+        number(m.qp_messages_per_s.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+        text(&view.loads(m).join("; ")),
     ]
 }
 

@@ -114,6 +114,32 @@ impl fmt::Display for Factor {
     }
 }
 
+/// A figure for a column whose title names the unit: one decimal from 100 on, two from 1 on, `small`
+/// below.
+pub fn bare(value: f64, small: usize) -> String {
+    let decimals = match value.abs() {
+        large if large >= 99.995 => 1,
+        middle if middle >= 0.9995 || middle == 0.0 => 2,
+        _ => small,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A time in ns for a column in µs.
+pub fn in_us(ns: f64) -> String {
+    bare(ns / 1e3, 3)
+}
+
+/// A rate in bit/s for a column in Gb/s.
+pub fn in_gbps(bps: f64) -> String {
+    bare(bps / 1e9, 4)
+}
+
+/// Messages per second for a column in Mmsg/s.
+pub fn in_mmsg(per_s: f64) -> String {
+    bare(per_s / 1e6, 4)
+}
+
 /// From lowest to highest with the unit once where both have the same: `428–433 Mb/s`.
 pub fn range(low: impl fmt::Display, high: impl fmt::Display) -> String {
     let (low, high) = (low.to_string(), high.to_string());
@@ -193,6 +219,15 @@ mod tests {
         for (ns, text) in cases {
             assert_eq!(Time(ns).to_string(), text);
         }
+    }
+
+    #[test]
+    fn columns_with_a_unit_hold_bare_figures() {
+        let times = [553_210.0, 1_073_000.0, 12_340.0, 1_850.0, 853.4, 0.0].map(in_us);
+        assert_eq!(times, ["553.2", "1073.0", "12.34", "1.85", "0.853", "0.00"]);
+        let rates = [392.149e9, 99.996e9, 9.81e9, 999.6e6, 431.2e6].map(in_gbps);
+        assert_eq!(rates, ["392.1", "100.0", "9.81", "1.00", "0.4312"]);
+        assert_eq!([197.3e6, 12_300.0].map(in_mmsg), ["197.3", "0.0123"]);
     }
 
     #[test]

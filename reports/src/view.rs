@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::model::{Measurement, Report};
 use crate::units::{BitRate, Factor, Size, Time};
-use crate::words::{arrow, half_trip, host_names, host_of, label, letter};
+use crate::words::{arrow, count, half_trip, host_names, host_of, label, letter};
 
 /// A report and what is looked up in it again and again.
 pub(crate) struct View<'a> {
@@ -35,6 +35,20 @@ impl<'a> View<'a> {
             other.is_some_and(|other| other.path.rail != measurement.path.rail)
         };
         measurement.together_with.iter().any(other_rail)
+    }
+
+    /// What loaded the path of a latency meanwhile: `64 KiB WRITE A→B over 2 QPs, 93.10 Gb/s`.
+    pub(crate) fn loads(&self, latency: &Measurement) -> Vec<String> {
+        let beside = latency.together_with.iter().filter_map(|id| self.by_id.get(id.as_str()));
+        let streams = beside.filter(|m| latency.test == "latency" && m.test == "bandwidth");
+        let name = |m: &&'a Measurement| {
+            let lanes = if m.transport == "tcp" { "socket" } else { "QP" };
+            let lanes = count(m.method.qps as usize, lanes);
+            let (size, way) = (Size(m.size_bytes), self.direction(m));
+            let rate = m.goodput_bps.map_or(String::new(), |r| format!(", {}", BitRate(r.median)));
+            format!("{size} {} {way} over {lanes}{rate}", label(m))
+        };
+        streams.map(name).collect()
     }
 
     /// `A→B`, with `both` when the other direction ran at the same time.

@@ -376,6 +376,11 @@ pub(crate) fn median(sorted: &[f64]) -> f64 {
     }
 }
 
+/// The longest time of any repeat without a message, ns; none where that was not looked at.
+pub(crate) fn longest_gap(m: &Measurement) -> Option<u64> {
+    m.repeats.iter().map(|repeat| repeat.longest_gap_ns).max().filter(|gap| *gap > 0)
+}
+
 pub(crate) fn trip(m: &Measurement) -> &'static str {
     match m.is_half_rtt {
         Some(true) => "half RTT",

@@ -125,7 +125,8 @@ fn every_figure_is_there_at_every_width() {
         let text = text::report(&report, &plain(width));
         let flat: Vec<&str> = text.split_whitespace().collect();
         let flat = flat.join(" ");
-        for figure in ["4096 B", "553.2 µs", "431.2 Mb/s", "405.3 Mb/s", "completer_retry_err"] {
+        for figure in ["4096 B", "µs", "553.2", "Gb/s", "0.4312", "0.4053", "completer_retry_err"]
+        {
             assert!(flat.contains(figure), "{figure} at width {width}:\n{text}");
         }
     }
@@ -181,17 +182,50 @@ fn a_failure_is_named_with_its_rail_and_its_reason() {
 fn both_directions_and_all_rails_are_summed_repeat_by_repeat() {
     let text = text::report(&builder::soft_roce_pair(), &plain(100));
     let sum = text.lines().find(|line| line.contains("  sum  ")).unwrap();
-    assert!(sum.contains("452.5 Mb/s"), "{sum}");
+    assert!(sum.contains(" 0.4525 "), "{sum}");
     let rails = text.lines().find(|line| line.contains("all rails  WRITE")).unwrap();
-    assert!(rails.contains("435.3 Mb/s") && rails.contains("A→B"), "{rails}");
+    assert!(rails.contains(" 0.4353 ") && rails.contains("A→B"), "{rails}");
 }
 
 #[test]
 fn rdma_stands_beside_tcp_with_the_factor() {
     let text = text::report(&builder::soft_roce_pair(), &plain(120));
-    let line = text.lines().find(|line| line.contains("rail0  bandwidth")).unwrap();
-    assert!(line.contains("1.21 Gb/s") && line.contains("431.2 Mb/s WRITE 64 KiB"), "{line}");
+    let line = text.lines().find(|line| line.contains("rail0  128 KiB")).unwrap();
+    assert!(line.contains(" 1.21 ") && line.contains("431.2 Mb/s WRITE 64 KiB"), "{line}");
     assert!(line.ends_with("0.36×"), "{line}");
+}
+
+#[test]
+fn a_latency_under_load_says_what_the_load_was() {
+    let mut report = builder::soft_roce_pair();
+    let stream = report.measurements.iter().find(|m| m.test == "bandwidth").unwrap().id.clone();
+    let probe = report.measurements.iter_mut().find(|m| m.test == "latency").unwrap();
+    probe.together_with = vec![stream];
+    let load = "64 KiB WRITE A→B over 2 QPs, 431.2 Mb/s";
+    let text = text::report(&report, &plain(120));
+    assert!(text.contains(&format!("load beside rail0 WRITE A→B: {load}")), "{text}");
+    assert!(text.lines().any(|line| line.contains("A→B   load")), "{text}");
+    assert!(fabbench_reports::html::report(&report).contains(load));
+    let csv = fabbench_reports::csv::report(&report);
+    assert_eq!(csv.lines().filter(|line| line.contains(load)).count(), 1, "{csv}");
+}
+
+#[test]
+fn a_row_of_bandwidth_has_its_worst_moments_in_every_form() {
+    let mut report = builder::hardware_unjudged();
+    let m = report.measurements.iter_mut().find(|m| m.test == "bandwidth").unwrap();
+    m.qp_messages_per_s = vec![400.0, 500.0];
+    m.fairness = Some(0.8);
+    m.repeats[1].longest_gap_ns = 4_321_000;
+    let text = text::report(&report, &plain(120));
+    let row = text.lines().find(|line| line.contains("4321.0")).unwrap();
+    assert!(row.contains("80.0 %") && row.contains("368.6"), "{row}");
+    let flat: Vec<&str> = text.split_whitespace().collect();
+    assert!(flat.join(" ").contains("fairness: the slowest QP's rate as a part of the fastest"));
+    let html = fabbench_reports::html::report(&report);
+    assert!(html.contains("4321.0") && html.contains("80.0 %"));
+    let csv = fabbench_reports::csv::report(&report);
+    assert!(csv.contains(",4321000,0.8,400,500,"), "{csv}");
 }
 
 #[test]

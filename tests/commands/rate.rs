@@ -31,7 +31,7 @@ fn every_socket_is_counted_beside_the_total() {
 #[test]
 fn the_text_tells_total_sockets_and_fairness() {
     let ran = rate(&["--duration", "100ms", "--post-list", "8", "--threads", "2"]);
-    ran.expect(0, &["Message rate", "Mmsg/s", "per QP", "fairness", "the slowest QP's rate"]);
+    ran.expect(0, &["Message rate", "Mmsg/s", "per QP", "fairness", "the slowest socket's rate"]);
 }
 
 #[test]

@@ -11,9 +11,9 @@ use maud::{Markup, html};
 use super::{Table, cell, chip, section};
 use crate::model::{Latency, Measurement, Status};
 use crate::svg::{Axis, Bar, MOST_SERIES, Plot, Series};
-use crate::units::{BitRate, MessageRate, Share, Size, Span, Time, range};
+use crate::units::{BitRate, Share, Size, Span, Time, in_gbps, in_mmsg, in_us, range};
 use crate::view::View;
-use crate::words::{case_name, figures, judged, label, median, trip};
+use crate::words::{case_name, figures, judged, label, longest_gap, median, trip};
 
 /// Pictures of a kind; a page with more of them helps nobody.
 const MOST_PLOTS: usize = 24;
@@ -61,6 +61,8 @@ pub(super) fn bandwidth(view: &View) -> Markup {
         p class="faint" {
             "Bar: median of the repeats. Dark line: from the lowest to the highest repeat."
             @if marked { " Thick mark: the ceiling. Dashed mark: what is asked for." }
+            " Min window: the worst interval. Fairness: the slowest queue pair's rate as a part of \
+             the fastest one's."
         }
         @for (rail, members) in &rails {
             h3 { @if rail.is_empty() { "No rail" } @else { (rail) } }
@@ -84,11 +86,13 @@ fn rate_table(view: &View, all: &[&Measurement], scale: f64) -> Markup {
         "operation",
         "size",
         "direction",
-        "#median",
+        "#median, Gb/s",
         "rate",
-        "#min–max",
-        "#min window",
-        "#ceiling",
+        "#min–max, Gb/s",
+        "#min window, Gb/s",
+        "#longest gap, µs",
+        "#fairness",
+        "#ceiling, Gb/s",
         "asked for",
         "verdict",
         "why",
@@ -110,13 +114,15 @@ fn rate_table(view: &View, all: &[&Measurement], scale: f64) -> Markup {
             cell(label(m)),
             cell(Size(m.size_bytes).to_string()),
             cell(format!("{}{together}", view.direction(m))),
-            cell(BitRate(rate.median).to_string()),
+            cell(in_gbps(rate.median)),
             bar.draw(),
-            cell(range(BitRate(rate.min), BitRate(rate.max))),
-            cell(BitRate(rate.min_window).to_string()),
+            cell(range(in_gbps(rate.min), in_gbps(rate.max))),
+            cell(in_gbps(rate.min_window)),
+            gap(m),
+            fairness(m),
             cell(match (ceiling, m.efficiency) {
-                (Some(bps), Some(share)) => format!("{} of {}", Share(share), BitRate(bps)),
-                (Some(bps), None) => BitRate(bps).to_string(),
+                (Some(bps), Some(share)) => format!("{} of {}", Share(share), in_gbps(bps)),
+                (Some(bps), None) => in_gbps(bps),
                 (None, _) => String::new(),
             }),
             cell(m.bound.as_deref().unwrap_or_default()),
@@ -125,6 +131,16 @@ fn rate_table(view: &View, all: &[&Measurement], scale: f64) -> Markup {
         ]);
     }
     table.draw()
+}
+
+/// The longest time without a message, in µs.
+fn gap(m: &Measurement) -> Markup {
+    cell(longest_gap(m).map_or(String::new(), |ns| in_us(ns as f64)))
+}
+
+/// The slowest queue pair's rate as a part of the fastest one's.
+fn fairness(m: &Measurement) -> Markup {
+    cell(m.fairness.map_or(String::new(), |share| Share(share).to_string()))
 }
 
 /// Bandwidth over message size, where some way was measured at three sizes or more.
@@ -176,11 +192,12 @@ pub(super) fn latency(view: &View) -> Markup {
         "size",
         "direction",
         "of",
-        "#min",
-        "#p50",
-        "#p99",
-        "#p99.9",
-        "#max",
+        "load",
+        "#min, µs",
+        "#p50, µs",
+        "#p99, µs",
+        "#p99.9, µs",
+        "#max, µs",
         "#samples",
         "asked for",
         "verdict",
@@ -194,11 +211,12 @@ pub(super) fn latency(view: &View) -> Markup {
             cell(Size(m.size_bytes).to_string()),
             cell(view.direction(m)),
             cell(trip(m)),
-            cell(Time(l.min).to_string()),
-            cell(Time(l.p50).to_string()),
-            cell(Time(l.p99).to_string()),
-            cell(l.p999.map(|ns| Time(ns).to_string()).unwrap_or_default()),
-            cell(Time(l.max).to_string()),
+            cell(view.loads(m).join("; ")),
+            cell(in_us(l.min)),
+            cell(in_us(l.p50)),
+            cell(in_us(l.p99)),
+            cell(l.p999.map(in_us).unwrap_or_default()),
+            cell(in_us(l.max)),
             cell(l.count.to_string()),
             cell(m.bound.as_deref().unwrap_or_default()),
             chip(judged(m.status)),
@@ -311,10 +329,12 @@ pub(super) fn message_rate(view: &View) -> Markup {
         "operation",
         "size",
         "direction",
-        "#median",
-        "#min–max",
-        "#min window",
+        "#median, Mmsg/s",
+        "#min–max, Mmsg/s",
+        "#min window, Mmsg/s",
+        "#longest gap, µs",
         "#QPs",
+        "#fairness",
         "verdict",
         "why",
     ]);
@@ -325,10 +345,12 @@ pub(super) fn message_rate(view: &View) -> Markup {
             cell(label(m)),
             cell(Size(m.size_bytes).to_string()),
             cell(view.direction(m)),
-            cell(MessageRate(rate.median).to_string()),
-            cell(range(MessageRate(rate.min), MessageRate(rate.max))),
-            cell(MessageRate(rate.min_window).to_string()),
+            cell(in_mmsg(rate.median)),
+            cell(range(in_mmsg(rate.min), in_mmsg(rate.max))),
+            cell(in_mmsg(rate.min_window)),
+            gap(m),
             cell(m.method.qps.to_string()),
+            fairness(m),
             chip(judged(m.status)),
             why(m),
         ]);

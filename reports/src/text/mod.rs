@@ -9,6 +9,7 @@ mod hosts;
 mod layout;
 mod line;
 mod results;
+mod tcp;
 mod trend;
 
 pub use crate::compared::summary as comparison_line;
@@ -83,7 +84,7 @@ fn whole(report: &Report, options: &Options) -> String {
     results::together(&view, &mut page);
     results::loopback(&view, &mut page);
     results::message_rate(&view, &mut page);
-    results::tcp(&view, &mut page);
+    tcp::tcp(&view, &mut page);
     collective::table(&view, &mut page);
     results::others(&view, &mut page);
     ending::counters(&view, &mut page);

@@ -1,13 +1,13 @@
 //! What was measured, one table a test.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::layout::{Column, Page, Table};
 use super::result_line;
 use crate::model::{Latency, Measurement, Status};
-use crate::units::{BitRate, Share, Size, Time, range};
-use crate::view::{Beside, View};
-use crate::words::{arrow, half_trip, host_of, judged, label, median, repeat_p50s, trip};
+use crate::units::{Share, Size, in_gbps, in_mmsg, in_us, range};
+use crate::view::View;
+use crate::words::{arrow, host_of, judged, label, longest_gap, median, repeat_p50s, trip};
 
 pub(super) fn integrity(view: &View, page: &mut Page) {
     let measurements = view.of("integrity", false);
@@ -49,6 +49,7 @@ pub(super) fn latency(view: &View, page: &mut Page) {
     page.title("Latency");
     page.table(latency_table(view, &all, page));
     trips(&all, page);
+    loads(view, &all, page);
     notes(view, &all, page);
 }
 
@@ -60,6 +61,7 @@ pub(super) fn bandwidth(view: &View, page: &mut Page) {
     }
     page.title("Bandwidth: payload that arrived, one rail at a time");
     page.table(rate_table(view, &all, page));
+    legend("Gb/s", &all, page);
     accounting(view, &all, page);
     notes(view, &all, page);
 }
@@ -82,6 +84,7 @@ pub(super) fn together(view: &View, page: &mut Page) {
     }
     page.title("Bandwidth: all rails together");
     page.table(rate_table(view, &all, page));
+    legend("Gb/s", &all, page);
     accounting(view, &all, page);
     notes(view, &all, page);
 }
@@ -101,6 +104,7 @@ pub(super) fn message_rate(view: &View, page: &mut Page) {
         Column::number("Mmsg/s"),
         Column::number("min–max"),
         Column::number("min window"),
+        Column::number("gap µs"),
         Column::number("QPs"),
         Column::number("per QP"),
         Column::number("fairness"),
@@ -113,34 +117,20 @@ pub(super) fn message_rate(view: &View, page: &mut Page) {
             label(m),
             Size(m.size_bytes).to_string(),
             view.direction(m),
-            rate.map_or("n/a".into(), |r| millions(r.median)),
-            rate.map_or("n/a".into(), |r| format!("{}–{}", millions(r.min), millions(r.max))),
-            rate.map_or("n/a".into(), |r| millions(r.min_window)),
+            rate.map_or("n/a".into(), |r| in_mmsg(r.median)),
+            rate.map_or("n/a".into(), |r| format!("{}–{}", in_mmsg(r.min), in_mmsg(r.max))),
+            rate.map_or("n/a".into(), |r| in_mmsg(r.min_window)),
+            gap(m),
             m.method.qps.to_string(),
             per_qp(m),
-            m.fairness.map_or(String::new(), |share| Share(share).to_string()),
+            fairness(m),
             page.status(judged(m.status)),
         ]);
     }
     page.table(table);
-    if all.iter().any(|m| m.fairness.is_some()) {
-        page.paragraph(
-            "all rates in Mmsg/s; fairness: the slowest QP's rate as a part of the fastest one's",
-        );
-    }
+    legend("Mmsg/s", &all, page);
     accounting(view, &all, page);
     notes(view, &all, page);
-}
-
-/// A rate in millions per second, for a column that names the unit.
-fn millions(per_s: f64) -> String {
-    let value = per_s / 1e6;
-    let decimals = match value {
-        large if large >= 99.95 => 1,
-        middle if middle >= 0.9995 => 2,
-        _ => 4,
-    };
-    format!("{value:.decimals$}")
 }
 
 /// From the slowest queue pair to the fastest.
@@ -149,53 +139,10 @@ fn per_qp(m: &Measurement) -> String {
     rates.sort_by(f64::total_cmp);
     match (rates.first(), rates.last()) {
         (Some(&slowest), Some(&fastest)) => {
-            format!("{}–{}", millions(slowest), millions(fastest))
+            format!("{}–{}", in_mmsg(slowest), in_mmsg(fastest))
         }
         _ => String::new(),
     }
-}
-
-pub(super) fn tcp(view: &View, page: &mut Page) {
-    let (latency, bandwidth) = (view.of("latency", true), view.of("bandwidth", true));
-    let all: Vec<&Measurement> = latency.iter().chain(&bandwidth).copied().collect();
-    if all.is_empty() {
-        return;
-    }
-    let beside: Vec<Option<Beside>> = all.iter().map(|m| view.rdma_beside(m)).collect();
-    let compared = beside.iter().any(Option::is_some);
-    page.title(if compared { "TCP, and RDMA beside it" } else { "TCP" });
-    page.table(tcp_table(view, &all, beside));
-    if all.iter().any(|m| m.test == "latency") {
-        page.paragraph("latency: half of the median round trip; min–max: of the repeats' medians");
-        for m in &latency {
-            distribution(view, m, page);
-        }
-    }
-    if compared {
-        page.paragraph("gain: how many times as good RDMA is; below 1 TCP is better");
-    }
-    let mut told = BTreeSet::new();
-    for why in all.iter().map(|m| m.path.why.as_str()) {
-        if !why.is_empty() && told.insert(why) {
-            page.paragraph(&format!("path: {why}"));
-        }
-    }
-    notes(view, &all, page);
-}
-
-/// The round trips of TCP one by one, as RDMA's stand in their table.
-fn distribution(view: &View, m: &Measurement, page: &mut Page) {
-    let Some(l) = &m.latency_ns else { return };
-    let parts =
-        [("min", Some(l.min)), ("p50", Some(l.p50)), ("p90", Some(l.p90)), ("p99", Some(l.p99))];
-    let tail = [("p99.9", l.p999), ("p99.99", l.p9999), ("max", Some(l.max))];
-    let told: Vec<String> = parts
-        .into_iter()
-        .chain(tail)
-        .filter_map(|(name, ns)| Some(format!("{name} {}", Time(ns?))))
-        .collect();
-    let (what, way) = (Size(m.size_bytes), arrow(&m.initiator, &m.responder, &view.names));
-    page.item(&format!("{what} {way}, {}: {}; n {}", trip(m), told.join(", "), l.count));
 }
 
 /// Tests without a table of their own.
@@ -223,7 +170,7 @@ fn trips(all: &[&Measurement], page: &mut Page) {
     }
     let kinds: Vec<String> =
         kinds.into_iter().map(|(trip, labels)| format!("{}: {trip}", labels.join(", "))).collect();
-    page.paragraph(&format!("{}; spread: of the repeats' p50", kinds.join("; ")));
+    page.paragraph(&format!("in µs; {}; spread: of the repeats' p50", kinds.join("; ")));
 }
 
 fn latency_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
@@ -233,35 +180,55 @@ fn latency_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
         Column::key("size"),
         Column::key("path"),
         Column::key("beside"),
+        Column::number("min µs"),
         Column::number("p50"),
         Column::number("p99"),
         Column::number("p99.9"),
-        Column::number("max"),
+        Column::number("p99.99"),
+        Column::number("max µs"),
         Column::number("n"),
         Column::number("spread"),
         Column::word("verdict"),
     ]);
+    let rare = all.iter().any(|m| m.latency_ns.is_some_and(|l| l.p9999.is_some()));
     for m in all {
-        let latency = m.latency_ns;
-        let time = |of: fn(&Latency) -> Option<f64>| {
-            latency.as_ref().and_then(of).map_or("n/a".to_owned(), |ns| Time(ns).to_string())
-        };
         table.row(vec![
             rail(m),
             label(m),
             Size(m.size_bytes).to_string(),
             arrow(&m.initiator, &m.responder, &view.names),
-            if m.together_with.is_empty() { "" } else { "load" }.to_owned(),
-            time(|l| Some(l.p50)),
-            time(|l| Some(l.p99)),
-            time(|l| l.p999),
-            time(|l| Some(l.max)),
-            latency.map_or(String::new(), |l| l.count.to_string()),
+            beside(view, m),
+            time(m, |l| Some(l.min)),
+            time(m, |l| Some(l.p50)),
+            time(m, |l| Some(l.p99)),
+            time(m, |l| l.p999),
+            if rare { time(m, |l| l.p9999) } else { String::new() },
+            time(m, |l| Some(l.max)),
+            m.latency_ns.map_or(String::new(), |l| l.count.to_string()),
             p50_spread(m).map(|s| Share(s).to_string()).unwrap_or_default(),
             page.status(judged(m.status)),
         ]);
     }
     table
+}
+
+/// A part of a latency in µs.
+pub(super) fn time(m: &Measurement, of: fn(&Latency) -> Option<f64>) -> String {
+    m.latency_ns.as_ref().and_then(of).map_or("n/a".to_owned(), in_us)
+}
+
+/// Marks a latency under load.
+pub(super) fn beside(view: &View, m: &Measurement) -> String {
+    if view.loads(m).is_empty() { String::new() } else { "load".to_owned() }
+}
+
+/// What the loads were.
+pub(super) fn loads(view: &View, all: &[&Measurement], page: &mut Page) {
+    for m in all {
+        for load in view.loads(m) {
+            page.paragraph(&format!("load beside {}: {load}", row_name(view, m)));
+        }
+    }
 }
 
 fn rate_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
@@ -270,37 +237,71 @@ fn rate_table(view: &View, all: &[&Measurement], page: &Page) -> Table {
         Column::key("op"),
         Column::key("size"),
         Column::key("direction"),
-        Column::number("median"),
+        Column::number("Gb/s"),
         Column::number("min–max"),
         Column::number("min window"),
+        Column::number("gap µs"),
+        Column::number("fairness"),
         Column::number("ceiling"),
         Column::word("verdict"),
     ]);
     for m in all {
-        let rate = m.goodput_bps;
+        let [median, spread, worst] = rate_cells(m);
         table.row(vec![
             rail(m),
             label(m),
             Size(m.size_bytes).to_string(),
             view.direction(m),
-            rate.map_or("n/a".into(), |r| BitRate(r.median).to_string()),
-            rate.map_or("n/a".into(), |r| range(BitRate(r.min), BitRate(r.max))),
-            rate.map_or("n/a".into(), |r| BitRate(r.min_window).to_string()),
+            median,
+            spread,
+            worst,
+            gap(m),
+            fairness(m),
             ceiling(m),
             page.status(judged(m.status)),
         ]);
     }
     for mut sum in sums(view, all) {
-        sum.extend([String::new(), String::new(), page.status(Status::Unjudged)]);
+        sum.resize(10, String::new());
+        sum.push(page.status(Status::Unjudged));
         table.row(sum);
     }
     table
 }
 
+/// Median, from lowest to highest repeat, and worst window, in Gb/s.
+pub(super) fn rate_cells(m: &Measurement) -> [String; 3] {
+    let Some(rate) = m.goodput_bps else { return ["n/a", "n/a", "n/a"].map(str::to_owned) };
+    let spread = range(in_gbps(rate.min), in_gbps(rate.max));
+    [in_gbps(rate.median), spread, in_gbps(rate.min_window)]
+}
+
+/// The longest time without a message, in µs.
+pub(super) fn gap(m: &Measurement) -> String {
+    longest_gap(m).map_or(String::new(), |ns| in_us(ns as f64))
+}
+
+pub(super) fn fairness(m: &Measurement) -> String {
+    m.fairness.map_or(String::new(), |share| Share(share).to_string())
+}
+
+/// What the columns of rates mean, as far as they are there.
+pub(super) fn legend(unit: &str, all: &[&Measurement], page: &mut Page) {
+    let mut said = vec![format!("rates in {unit}; min window: the worst interval")];
+    if all.iter().any(|m| longest_gap(m).is_some()) {
+        said.push("gap: the longest time without a message".into());
+    }
+    if all.iter().any(|m| m.fairness.is_some()) {
+        let lane = if all.iter().all(|m| m.transport == "tcp") { "socket" } else { "QP" };
+        said.push(format!("fairness: the slowest {lane}'s rate as a part of the fastest one's"));
+    }
+    page.paragraph(&said.join("; "));
+}
+
 fn ceiling(m: &Measurement) -> String {
     match (&m.ceiling, m.efficiency) {
-        (Some(ceiling), Some(share)) => format!("{} of {}", Share(share), BitRate(ceiling.bps)),
-        (Some(ceiling), None) => BitRate(ceiling.bps).to_string(),
+        (Some(ceiling), Some(share)) => format!("{} of {}", Share(share), in_gbps(ceiling.bps)),
+        (Some(ceiling), None) => in_gbps(ceiling.bps),
         (None, _) => String::new(),
     }
 }
@@ -335,8 +336,8 @@ fn sum_row(view: &View, members: &[&Measurement]) -> Option<Vec<String>> {
         label(first),
         Size(first.size_bytes).to_string(),
         if one_way { view.direction(first) } else { "sum".to_owned() },
-        BitRate(median(&totals)).to_string(),
-        range(BitRate(totals[0]), BitRate(totals[totals.len() - 1])),
+        in_gbps(median(&totals)),
+        range(in_gbps(totals[0]), in_gbps(totals[totals.len() - 1])),
     ])
 }
 
@@ -361,7 +362,7 @@ fn accounting(view: &View, all: &[&Measurement], page: &mut Page) {
 }
 
 /// Why rows are not as expected.
-fn notes(view: &View, all: &[&Measurement], page: &mut Page) {
+pub(super) fn notes(view: &View, all: &[&Measurement], page: &mut Page) {
     for m in all {
         let status = judged(m.status);
         let expected = matches!(status, Status::Pass | Status::Unjudged | Status::NotApplicable);
@@ -377,73 +378,18 @@ fn notes(view: &View, all: &[&Measurement], page: &mut Page) {
     }
 }
 
-fn row_name(view: &View, m: &Measurement) -> String {
+pub(super) fn row_name(view: &View, m: &Measurement) -> String {
     let name = format!("{} {} {}", rail(m), label(m), view.direction(m));
     name.trim_start().to_owned()
 }
 
-fn tcp_table(view: &View, all: &[&Measurement], beside: Vec<Option<Beside>>) -> Table {
-    let mut table = Table::new(vec![
-        Column::key("path"),
-        Column::key("test"),
-        Column::key("size"),
-        Column::key("direction"),
-        Column::number("TCP"),
-        Column::number("min–max"),
-        Column::word("RDMA"),
-        Column::number("gain"),
-        Column::word("verdict"),
-    ]);
-    for (m, beside) in all.iter().zip(beside) {
-        let (value, spread) = if m.test == "latency" { tcp_latency(m) } else { tcp_rate(m) };
-        let beside = beside.unwrap_or_default();
-        table.row(vec![
-            path_name(view, m),
-            m.test.clone(),
-            Size(m.size_bytes).to_string(),
-            view.direction(m),
-            value,
-            spread,
-            beside.text,
-            beside.gain,
-            // A baseline is there to compare with: only what went wrong is said.
-            m.status.filter(|s| *s > Status::Unknown).map_or(String::new(), |s| s.to_string()),
-        ]);
-    }
-    table
-}
-
-/// Halved where whole round trips were measured.
-fn tcp_latency(m: &Measurement) -> (String, String) {
-    let Some(p50) = half_trip(m) else { return ("n/a".into(), "n/a".into()) };
-    let part = p50 / m.latency_ns.map_or(p50, |latency| latency.p50);
-    let p50s = repeat_p50s(m);
-    let spread = match (p50s.first(), p50s.last()) {
-        (Some(low), Some(high)) => range(Time(low * part), Time(high * part)),
-        _ => String::new(),
-    };
-    (Time(p50).to_string(), spread)
-}
-
-fn tcp_rate(m: &Measurement) -> (String, String) {
-    let Some(rate) = m.goodput_bps else { return ("n/a".into(), "n/a".into()) };
-    (BitRate(rate.median).to_string(), range(BitRate(rate.min), BitRate(rate.max)))
-}
-
-fn path_name(view: &View, m: &Measurement) -> String {
-    let netdev = m.initiator.rsplit_once('/').map_or("", |(_, netdev)| netdev);
-    let name = if m.path.rail.is_empty() { netdev } else { &m.path.rail };
-    let together = if view.rails_together(m) { " with the others" } else { "" };
-    format!("{name}{together}")
-}
-
-fn p50_spread(m: &Measurement) -> Option<f64> {
+pub(super) fn p50_spread(m: &Measurement) -> Option<f64> {
     let p50s = repeat_p50s(m);
     let middle = median(&p50s);
     let (low, high) = (p50s.first()?, p50s.last()?);
     (p50s.len() > 1 && middle > 0.0).then(|| (high - low) / middle)
 }
 
-fn rail(m: &Measurement) -> String {
+pub(super) fn rail(m: &Measurement) -> String {
     m.path.rail.clone()
 }
