@@ -325,6 +325,54 @@ fn unreliable_connections_and_datagrams_move_every_message_of_a_sound_path() {
     }
 }
 
+fn sharing(spec: StreamSpec) -> StreamSpec {
+    let mut spec = StreamSpec { lanes: 3, ..spec };
+    spec.port.tuning.srq = true;
+    spec
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn queue_pairs_that_share_their_receives_lose_nothing() {
+    let mtu = port().mtu as u64;
+    let cases = [
+        (Service::Reliable, Op::Send, 0),
+        (Service::Reliable, Op::Send, 8),
+        (Service::Reliable, Op::SendImm, 65_536),
+        (Service::Datagram, Op::Send, mtu),
+        (Service::Datagram, Op::SendImm, 8),
+    ];
+    for (service, op, size) in cases {
+        let (mut a, mut b) = streams(&sharing(StreamSpec { service, ..spec(op, size) }));
+        let effective = b.effective();
+        let of_each = effective["rx_depth"].as_u64().unwrap();
+        assert_eq!((&effective["srq"], &effective["srq_receives"]), (&true.into(), &(3 * of_each).into()));
+        assert!(effective["max_srq_wr"].as_u64().unwrap() >= 3 * of_each);
+        for count in [1, 3, 400] {
+            let counted = flow(&mut a, &mut b, count, true);
+            assert_eq!(counted, (3 * count, 3 * count), "{service:?} {op:?} of {size} bytes");
+        }
+        assert_eq!(flow(&mut b, &mut a, 10, true), (30, 30), "{service:?} {op:?} back");
+    }
+    let (a, _b) = streams(&sharing(spec(Op::Write, 8)));
+    assert_eq!(a.effective().get("srq"), None, "a WRITE has no receives to share");
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn one_lane_may_use_up_what_all_share() {
+    let (mut a, mut b) = streams(&sharing(spec(Op::Send, 64)));
+    let mut finished = vec![0; a.lanes()];
+    let before = counting::allocations();
+    until("the messages to arrive", || {
+        a.start(2, 5).unwrap();
+        a.finished(&mut finished).unwrap();
+        b.arrived().unwrap() > 1000
+    });
+    assert_eq!(counting::allocations() - before, 0);
+    assert_eq!(finished[..2], [0, 0]);
+}
+
 #[test]
 #[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
 fn a_sender_that_may_lose_waits_for_receives() {

@@ -80,9 +80,43 @@ fn queues(asked: &Asked, end: &LimitedEnd) -> Result<(), String> {
             device.max_cqe
         ));
     }
+    if asked.tuning.srq {
+        shared_receives(asked, end)?;
+    }
     let reads = asked.tuning.outstanding_reads.unwrap_or(0).into();
     limit("--outstanding-reads", reads, "max_qp_init_rd_atom", device.max_qp_init_rd_atom)?;
     limit("--outstanding-reads", reads, "max_qp_rd_atom", device.max_qp_rd_atom)
+}
+
+/// Fewest receives of a shared queue for each QP that takes from it.
+pub const SHARED_RECEIVES: u32 = 64;
+
+/// Each thread has a shared receive queue for its QPs.
+fn shared_receives(asked: &Asked, end: &LimitedEnd) -> Result<(), String> {
+    let on = end.label;
+    let queues = asked.threads.max(1);
+    match end.device.max_srq {
+        Some(0) => {
+            return Err(format!(
+                "--srq: max_srq 0 on {on}, it offers no shared receive queue; leave --srq away"
+            ));
+        }
+        Some(most) if queues > most => {
+            return Err(format!("--srq with --threads {queues}: max_srq {most} on {on}"));
+        }
+        _ => {}
+    }
+    let lanes = u64::from(asked.qps.div_ceil(queues));
+    let each = u64::from(asked.rx_depth.unwrap_or(0).max(SHARED_RECEIVES));
+    match end.device.max_srq_wr.map(u64::from) {
+        Some(most) if each * lanes > most => Err(format!(
+            "--srq with --qps {} of {each} receives each: {} receives in a queue, max_srq_wr {most} \
+             on {on}",
+            asked.qps,
+            each * lanes
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn path(asked: &Asked, end: &LimitedEnd) -> Result<(), String> {
@@ -130,6 +164,8 @@ mod tests {
             max_cqe: 32_767,
             max_qp_init_rd_atom: 16,
             max_qp_rd_atom: 8,
+            max_srq: Some(2),
+            max_srq_wr: Some(1024),
             ..VerbsDevice::default()
         }
     }
@@ -194,6 +230,35 @@ mod tests {
         assert!(cqe.starts_with("--qps 2 with --tx-depth 16000 and --rx-depth 16000: "), "{cqe}");
         let sends = over(|a| (a.qps, a.tx_depth) = (3, Some(16_000)));
         assert!(sends.starts_with("--qps 3 with --tx-depth 16000: 48000 completions"), "{sends}");
+    }
+
+    #[test]
+    fn a_shared_receive_queue_has_limits_of_its_own() {
+        let shared = Asked { tuning: Tuning { srq: true, ..Tuning::default() }, ..asked() };
+        assert_eq!(plain(&shared), None);
+        let with = |change: fn(&mut Asked)| {
+            let mut one = shared.clone();
+            change(&mut one);
+            plain(&one)
+        };
+        assert_eq!(with(|a| a.rx_depth = Some(512)), None);
+        assert_eq!(
+            with(|a| a.rx_depth = Some(513)).unwrap(),
+            "--srq with --qps 2 of 513 receives each: 1026 receives in a queue, max_srq_wr 1024 on \
+             a/mlx5_0:1"
+        );
+        assert!(with(|a| a.qps = 17).unwrap().contains("1088 receives in a queue"));
+        assert_eq!(with(|a| (a.qps, a.threads) = (17, 2)), None, "a queue for each thread");
+        assert_eq!(
+            with(|a| (a.qps, a.threads) = (3, 3)).unwrap(),
+            "--srq with --threads 3: max_srq 2 on a/mlx5_0:1"
+        );
+        let (port, lacking) =
+            (VerbsPort::default(), VerbsDevice { max_srq: Some(0), ..VerbsDevice::default() });
+        let (label, device) = ("a/rxe0:1", &lacking);
+        let end = LimitedEnd { label, device, port: &port, soft: true, grh: true, udp: true };
+        let text = check(&shared, &[end]).unwrap_err();
+        assert!(text.starts_with("--srq: max_srq 0 on a/rxe0:1, it offers no shared"), "{text}");
     }
 
     #[test]

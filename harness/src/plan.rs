@@ -135,6 +135,11 @@ impl Op {
         self == Op::Read || self.is_atomic()
     }
 
+    /// Goes where a receive of the peer says, and takes that receive.
+    pub fn is_send(self) -> bool {
+        matches!(self, Op::Send | Op::SendImm)
+    }
+
     /// The peer answers with a message of the same kind, so that half of a round trip is one
     /// message.
     pub fn is_message(self) -> bool {
@@ -245,6 +250,8 @@ pub struct Tuning {
     pub pkey_index: Option<u16>,
     /// Flow labels of the global route header, one QP after the other; empty for the driver's.
     pub flow_labels: Vec<u32>,
+    /// The queue pairs of an end take their receives from one queue.
+    pub srq: bool,
     /// READs outstanding per QP; none for as many as both devices can.
     pub outstanding_reads: Option<u8>,
     /// Retries after a time-out, at most 7.

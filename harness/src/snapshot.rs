@@ -169,6 +169,13 @@ pub struct VerbsDevice {
     pub max_cqe: u32,
     /// Largest memory region, bytes.
     pub max_mr_size: u64,
+    /// Largest number of shared receive queues, 0 where there is none; none where it was not asked
+    /// for.
+    #[serde(default)]
+    pub max_srq: Option<u32>,
+    /// Receives that a shared receive queue can hold; likewise.
+    #[serde(default)]
+    pub max_srq_wr: Option<u32>,
     /// Outstanding READs and atomics as initiator.
     pub max_qp_init_rd_atom: u32,
     /// Outstanding READs and atomics as responder.

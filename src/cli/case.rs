@@ -123,6 +123,10 @@ pub struct PairArgs {
     /// Acknowledge time-out of 4.096 µs · 2^N; 0 is for ever [default: 16; slow or soft links: 18]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=31))]
     pub timeout: Option<u8>,
+    /// Let the queue pairs of a thread take their receives from one shared queue: send and
+    /// send_imm, over rc and ud
+    #[arg(long)]
+    pub srq: bool,
     /// Let the device reorder its writes; both: one case with, one without [default: on where that
     /// is sound]
     #[arg(long, value_enum, value_name = "WHEN")]

@@ -63,6 +63,25 @@ fn sockets_refuse_what_they_do_not_have_and_say_why() {
 }
 
 #[test]
+fn shared_receives_are_refused_where_there_is_nothing_to_share() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["--op", "write"], "--srq: it shares the receives of SENDs: give --op send"),
+        (&["--op", "write_imm"], "--srq: it shares the receives of SENDs"),
+        (&["--op", "read"], "--srq: it shares the receives of SENDs"),
+        (&["--op", "fetch_add"], "--srq: it shares the receives of SENDs"),
+        (&["--op", "send", "--transport", "uc"], "--srq: shared receive queues are for rc and ud"),
+        (&["--transport", "tcp"], "--srq: sockets have no receives to post"),
+    ];
+    for command in ["lat", "bw", "rate"] {
+        for (flags, words) in cases {
+            let ran = run(&[&[command, "local", "local", "--srq"], *flags].concat());
+            ran.expect(2, &[words]);
+            assert!(!ran.stderr.contains("measuring"), "{}", ran.stderr);
+        }
+    }
+}
+
+#[test]
 fn values_out_of_range_are_refused_with_the_range() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["--dscp", "64"], &["64 is not in 0..64"]),

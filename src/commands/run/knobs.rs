@@ -4,7 +4,7 @@ use fabbench_harness::facts::places::{node_cpus, nodes};
 use fabbench_harness::gid::legal_mtu;
 use fabbench_harness::knob_limits::{Asked, LimitedEnd, check};
 use fabbench_harness::numbers::flow_label;
-use fabbench_harness::plan::{Poll, Test, Transport, Tuning};
+use fabbench_harness::plan::{Op, Poll, Test, Transport, Tuning};
 use fabbench_harness::rails::{PairRail, RailEnd};
 use fabbench_harness::size::size_text;
 use fabbench_harness::snapshot::{GidKind, HostFacts};
@@ -29,6 +29,7 @@ pub fn tuning(args: &CaseArgs, test: Test) -> Tuning {
         pkey_index: pairs.pkey_index,
         // A list holds ports from 49152 to 65535.
         flow_labels: sports.map(|port| flow_label(*port as u16)).chain(labels).collect(),
+        srq: pairs.srq,
         outstanding_reads: pairs.outstanding_reads,
         retry_count: pairs.retry_count,
         rnr_retry: pairs.rnr_retry,
@@ -144,6 +145,9 @@ pub fn check_sense(
             return Err(CommandError::usage(text.into()));
         }
     }
+    if args.pairs.srq {
+        shared_receives(args.op.op(), transport)?;
+    }
     if transport != Transport::Tcp {
         return Ok(());
     }
@@ -153,8 +157,20 @@ pub fn check_sense(
     }
 }
 
+/// Refuses shared receives where there are none to share, and where the specification has no such
+/// queue.
+fn shared_receives(op: Op, transport: Transport) -> Result<(), CommandError> {
+    let why = match transport {
+        Transport::Tcp => return Ok(()),
+        Transport::Uc => "shared receive queues are for rc and ud",
+        _ if op.is_send() => return Ok(()),
+        _ => "it shares the receives of SENDs: give --op send or --op send_imm",
+    };
+    Err(CommandError::usage(format!("--srq: {why}")))
+}
+
 /// Whether it was typed, the flag, why sockets have no such thing.
-fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 17] {
+fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 18] {
     const BUFFERS: &str = "the kernel sizes a socket's queue by itself; it is for verbs";
     const HEADER: &str = "sockets have no such header field; it is for verbs";
     const RELIABLE: &str = "TCP has its own retransmission, set by the kernel; it is for verbs";
@@ -175,6 +191,7 @@ fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 17] {
         (pairs.pkey_index.is_some(), "--pkey-index", HEADER),
         (pairs.udp_sport.is_some(), "--udp-sport", "TCP is not in UDP"),
         (pairs.flow_label.is_some(), "--flow-label", "the kernel gives each socket its own"),
+        (pairs.srq, "--srq", "sockets have no receives to post; it is for verbs"),
         (pairs.outstanding_reads.is_some(), "--outstanding-reads", "sockets have no READ"),
         (args.place.huge_pages, "--huge-pages", "the kernel owns a socket's buffers"),
         (

@@ -278,7 +278,8 @@ fn load_beside(latency: &Case) -> Case {
             rx_depth: 512,
             signal_every: 32,
             rounds: None,
-            tuning: Tuning { schedule_ns: None, ..knobs.tuning.clone() },
+            // A WRITE has no receives to share.
+            tuning: Tuning { schedule_ns: None, srq: false, ..knobs.tuning.clone() },
             ..knobs.clone()
         },
         ..latency.clone()

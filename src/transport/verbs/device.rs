@@ -59,6 +59,8 @@ fn device_facts(name: &str) -> VerbsDevice {
         max_qp_wr: limits.max_qp_wr,
         max_cqe: limits.max_cqe,
         max_mr_size: limits.max_mr_size,
+        max_srq: Some(limits.max_srq),
+        max_srq_wr: Some(limits.max_srq_wr),
         max_qp_init_rd_atom: limits.max_qp_init_rd_atom,
         max_qp_rd_atom: limits.max_qp_rd_atom,
         atomic_cap: Some(limits.atomic_cap),
@@ -107,6 +109,10 @@ pub struct Limits {
     pub max_cqe: u32,
     /// Largest memory region, bytes.
     pub max_mr_size: u64,
+    /// Largest number of shared receive queues; 0 where there is none.
+    pub max_srq: u32,
+    /// Receives that a shared receive queue can hold.
+    pub max_srq_wr: u32,
     /// Outstanding READs and atomics as initiator.
     pub max_qp_init_rd_atom: u32,
     /// Outstanding READs and atomics as responder.
@@ -429,6 +435,8 @@ fn limits(attributes: &ffi::ibv_device_attr_ex) -> Limits {
         max_qp_wr: count(old.max_qp_wr),
         max_cqe: count(old.max_cqe),
         max_mr_size: old.max_mr_size,
+        max_srq: count(old.max_srq),
+        max_srq_wr: count(old.max_srq_wr),
         max_qp_init_rd_atom: count(old.max_qp_init_rd_atom),
         max_qp_rd_atom: count(old.max_qp_rd_atom),
         atomic_cap: old.atomic_cap,

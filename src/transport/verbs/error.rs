@@ -152,6 +152,8 @@ pub enum Operation {
     GetCqEvent,
     /// `ibv_create_qp`.
     CreateQp,
+    /// `ibv_create_srq`.
+    CreateSrq,
     /// `ibv_create_ah`.
     CreateAh,
     /// `ibv_modify_qp` from RESET to INIT.
@@ -164,6 +166,8 @@ pub enum Operation {
     PostSend,
     /// `ibv_post_recv`.
     PostRecv,
+    /// `ibv_post_srq_recv`.
+    PostSrqRecv,
 }
 
 impl Operation {
@@ -184,12 +188,14 @@ impl Operation {
             Operation::RequestNotify => "arm the completion queue",
             Operation::GetCqEvent => "wait for a completion",
             Operation::CreateQp => "create a queue pair",
+            Operation::CreateSrq => "create a shared receive queue",
             Operation::CreateAh => "create an address handle",
             Operation::ModifyInit => "move the queue pair to INIT",
             Operation::ModifyRtr => "move the queue pair to RTR (connect to the peer)",
             Operation::ModifyRts => "move the queue pair to RTS",
             Operation::PostSend => "post a send",
             Operation::PostRecv => "post a receive",
+            Operation::PostSrqRecv => "post a shared receive",
         }
     }
 
@@ -214,7 +220,7 @@ impl Operation {
                 "the driver lacks this kind of registration (dma-buf or peer memory)"
             }
             (O::RegMr, libc::EINVAL) => "the driver refuses these access flags",
-            (O::CreateQp | O::CreateCq, libc::ENOMEM | libc::EINVAL) => {
+            (O::CreateQp | O::CreateSrq | O::CreateCq, libc::ENOMEM | libc::EINVAL) => {
                 "depth, inline size or scatter entries above the device's limits: ask for less"
             }
             (O::ModifyRtr | O::CreateAh, libc::EINVAL) => {
@@ -229,7 +235,10 @@ impl Operation {
                  check routes and VLAN, or choose another GID or rail"
             }
             (O::ModifyRts, libc::EINVAL) => "more outstanding READs than the device can have",
-            (O::PostSend | O::PostRecv, libc::ENOMEM) => "the queue is full",
+            (O::CreateSrq, libc::EOPNOTSUPP | libc::ENOSYS) => {
+                "the device offers no shared receive queue: leave --srq away"
+            }
+            (O::PostSend | O::PostRecv | O::PostSrqRecv, libc::ENOMEM) => "the queue is full",
             (O::PostSend | O::PostRecv, libc::EINVAL) => {
                 "the queue pair is in the wrong state, or the request is too large"
             }
@@ -377,6 +386,7 @@ impl AsyncEvent {
                 | ffi::IBV_EVENT_QP_REQ_ERR
                 | ffi::IBV_EVENT_QP_ACCESS_ERR
                 | ffi::IBV_EVENT_CQ_ERR
+                | ffi::IBV_EVENT_SRQ_ERR
                 | ffi::IBV_EVENT_PATH_MIG_ERR
         )
     }
@@ -387,6 +397,7 @@ impl fmt::Display for AsyncEvent {
         let n = self.number;
         match self.kind {
             ffi::IBV_EVENT_CQ_ERR => write!(f, "a completion queue overran (CQ_ERR)"),
+            ffi::IBV_EVENT_SRQ_ERR => write!(f, "a shared receive queue failed (SRQ_ERR)"),
             ffi::IBV_EVENT_QP_FATAL => write!(f, "QP {n} failed (QP_FATAL)"),
             ffi::IBV_EVENT_QP_REQ_ERR => write!(f, "QP {n} got a bad request (QP_REQ_ERR)"),
             ffi::IBV_EVENT_QP_ACCESS_ERR => {

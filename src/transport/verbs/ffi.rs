@@ -510,6 +510,19 @@ pub const IBV_WC_DRIVER1: ibv_wc_opcode = 135;
 pub const IBV_WC_DRIVER2: ibv_wc_opcode = 136;
 pub const IBV_WC_DRIVER3: ibv_wc_opcode = 137;
 pub type ibv_wc_opcode = c_uint;
+pub const IBV_WC_EX_WITH_BYTE_LEN: ibv_create_cq_wc_flags = 1;
+pub const IBV_WC_EX_WITH_IMM: ibv_create_cq_wc_flags = 2;
+pub const IBV_WC_EX_WITH_QP_NUM: ibv_create_cq_wc_flags = 4;
+pub const IBV_WC_EX_WITH_SRC_QP: ibv_create_cq_wc_flags = 8;
+pub const IBV_WC_EX_WITH_SLID: ibv_create_cq_wc_flags = 16;
+pub const IBV_WC_EX_WITH_SL: ibv_create_cq_wc_flags = 32;
+pub const IBV_WC_EX_WITH_DLID_PATH_BITS: ibv_create_cq_wc_flags = 64;
+pub const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP: ibv_create_cq_wc_flags = 128;
+pub const IBV_WC_EX_WITH_CVLAN: ibv_create_cq_wc_flags = 256;
+pub const IBV_WC_EX_WITH_FLOW_TAG: ibv_create_cq_wc_flags = 512;
+pub const IBV_WC_EX_WITH_TM_INFO: ibv_create_cq_wc_flags = 1024;
+pub const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK: ibv_create_cq_wc_flags = 2048;
+pub type ibv_create_cq_wc_flags = c_uint;
 pub const IBV_WC_GRH: ibv_wc_flags = 1;
 pub const IBV_WC_WITH_IMM: ibv_wc_flags = 2;
 pub const IBV_WC_IP_CSUM_OK: ibv_wc_flags = 4;
@@ -646,6 +659,21 @@ layout!(
         (port_num, 30)
     ]
 );
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct ibv_srq_attr {
+    pub max_wr: u32,
+    pub max_sge: u32,
+    pub srq_limit: u32,
+}
+layout!(ibv_srq_attr, 12, 4, [(max_wr, 0), (max_sge, 4), (srq_limit, 8)]);
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct ibv_srq_init_attr {
+    pub srq_context: *mut c_void,
+    pub attr: ibv_srq_attr,
+}
+layout!(ibv_srq_init_attr, 24, 8, [(srq_context, 0), (attr, 8)]);
 pub const IBV_QPT_RC: ibv_qp_type = 2;
 pub const IBV_QPT_UC: ibv_qp_type = 3;
 pub const IBV_QPT_UD: ibv_qp_type = 4;
@@ -698,6 +726,85 @@ layout!(
         (cap, 32),
         (qp_type, 52),
         (sq_sig_all, 56)
+    ]
+);
+pub const IBV_QP_INIT_ATTR_PD: ibv_qp_init_attr_mask = 1;
+pub const IBV_QP_INIT_ATTR_XRCD: ibv_qp_init_attr_mask = 2;
+pub const IBV_QP_INIT_ATTR_CREATE_FLAGS: ibv_qp_init_attr_mask = 4;
+pub const IBV_QP_INIT_ATTR_MAX_TSO_HEADER: ibv_qp_init_attr_mask = 8;
+pub const IBV_QP_INIT_ATTR_IND_TABLE: ibv_qp_init_attr_mask = 16;
+pub const IBV_QP_INIT_ATTR_RX_HASH: ibv_qp_init_attr_mask = 32;
+pub const IBV_QP_INIT_ATTR_SEND_OPS_FLAGS: ibv_qp_init_attr_mask = 64;
+pub type ibv_qp_init_attr_mask = c_uint;
+pub const IBV_QP_EX_WITH_RDMA_WRITE: ibv_qp_create_send_ops_flags = 1;
+pub const IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM: ibv_qp_create_send_ops_flags = 2;
+pub const IBV_QP_EX_WITH_SEND: ibv_qp_create_send_ops_flags = 4;
+pub const IBV_QP_EX_WITH_SEND_WITH_IMM: ibv_qp_create_send_ops_flags = 8;
+pub const IBV_QP_EX_WITH_RDMA_READ: ibv_qp_create_send_ops_flags = 16;
+pub const IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP: ibv_qp_create_send_ops_flags = 32;
+pub const IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD: ibv_qp_create_send_ops_flags = 64;
+pub const IBV_QP_EX_WITH_LOCAL_INV: ibv_qp_create_send_ops_flags = 128;
+pub const IBV_QP_EX_WITH_BIND_MW: ibv_qp_create_send_ops_flags = 256;
+pub const IBV_QP_EX_WITH_SEND_WITH_INV: ibv_qp_create_send_ops_flags = 512;
+pub const IBV_QP_EX_WITH_TSO: ibv_qp_create_send_ops_flags = 1024;
+pub const IBV_QP_EX_WITH_FLUSH: ibv_qp_create_send_ops_flags = 2048;
+pub const IBV_QP_EX_WITH_ATOMIC_WRITE: ibv_qp_create_send_ops_flags = 4096;
+pub type ibv_qp_create_send_ops_flags = c_uint;
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct ibv_rx_hash_conf {
+    pub rx_hash_function: u8,
+    pub rx_hash_key_len: u8,
+    pub rx_hash_key: *mut u8,
+    pub rx_hash_fields_mask: u64,
+}
+layout!(
+    ibv_rx_hash_conf,
+    24,
+    8,
+    [(rx_hash_function, 0), (rx_hash_key_len, 1), (rx_hash_key, 8), (rx_hash_fields_mask, 16)]
+);
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct ibv_qp_init_attr_ex {
+    pub qp_context: *mut c_void,
+    pub send_cq: *mut ibv_cq,
+    pub recv_cq: *mut ibv_cq,
+    pub srq: *mut ibv_srq,
+    pub cap: ibv_qp_cap,
+    pub qp_type: ibv_qp_type,
+    pub sq_sig_all: c_int,
+    pub comp_mask: u32,
+    pub pd: *mut ibv_pd,
+    pub xrcd: *mut ibv_xrcd,
+    pub create_flags: u32,
+    pub max_tso_header: u16,
+    pub rwq_ind_tbl: *mut ibv_rwq_ind_table,
+    pub rx_hash_conf: ibv_rx_hash_conf,
+    pub source_qpn: u32,
+    pub send_ops_flags: u64,
+}
+layout!(
+    ibv_qp_init_attr_ex,
+    136,
+    8,
+    [
+        (qp_context, 0),
+        (send_cq, 8),
+        (recv_cq, 16),
+        (srq, 24),
+        (cap, 32),
+        (qp_type, 52),
+        (sq_sig_all, 56),
+        (comp_mask, 60),
+        (pd, 64),
+        (xrcd, 72),
+        (create_flags, 80),
+        (max_tso_header, 84),
+        (rwq_ind_tbl, 88),
+        (rx_hash_conf, 96),
+        (source_qpn, 120),
+        (send_ops_flags, 128)
     ]
 );
 pub const IBV_QP_STATE: ibv_qp_attr_mask = 1;
@@ -948,6 +1055,46 @@ pub struct ibv_recv_wr {
 }
 layout!(ibv_recv_wr, 32, 8, [(wr_id, 0), (next, 8), (sg_list, 16), (num_sge, 24)]);
 #[repr(C)]
+pub struct ibv_srq {
+    pub context: *mut ibv_context,
+    pub srq_context: *mut c_void,
+    pub pd: *mut ibv_pd,
+    pub handle: u32,
+    pub mutex: pthread_mutex_t,
+    pub cond: pthread_cond_t,
+    pub events_completed: u32,
+}
+#[cfg(target_arch = "x86_64")]
+layout!(
+    ibv_srq,
+    128,
+    8,
+    [
+        (context, 0),
+        (srq_context, 8),
+        (pd, 16),
+        (handle, 24),
+        (mutex, 32),
+        (cond, 72),
+        (events_completed, 120)
+    ]
+);
+#[cfg(target_arch = "aarch64")]
+layout!(
+    ibv_srq,
+    136,
+    8,
+    [
+        (context, 0),
+        (srq_context, 8),
+        (pd, 16),
+        (handle, 24),
+        (mutex, 32),
+        (cond, 80),
+        (events_completed, 128)
+    ]
+);
+#[repr(C)]
 pub struct ibv_qp {
     pub context: *mut ibv_context,
     pub qp_context: *mut c_void,
@@ -1006,6 +1153,126 @@ layout!(
     ]
 );
 #[repr(C)]
+pub struct ibv_qp_ex {
+    pub qp_base: ibv_qp,
+    pub comp_mask: u64,
+    pub wr_id: u64,
+    pub wr_flags: c_uint,
+    pub wr_atomic_cmp_swp: Option<
+        unsafe extern "C" fn(
+            qp: *mut ibv_qp_ex,
+            rkey: u32,
+            remote_addr: u64,
+            compare: u64,
+            swap: u64,
+        ),
+    >,
+    pub wr_atomic_fetch_add:
+        Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, add: u64)>,
+    pub wr_bind_mw: Option<unsafe extern "C" fn()>,
+    pub wr_local_inv: Option<unsafe extern "C" fn()>,
+    pub wr_rdma_read: Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64)>,
+    pub wr_rdma_write:
+        Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64)>,
+    pub wr_rdma_write_imm: Option<
+        unsafe extern "C" fn(qp: *mut ibv_qp_ex, rkey: u32, remote_addr: u64, imm_data: __be32),
+    >,
+    pub wr_send: Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex)>,
+    pub wr_send_imm: Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex, imm_data: __be32)>,
+    pub wr_send_inv: Option<unsafe extern "C" fn()>,
+    pub wr_send_tso: Option<unsafe extern "C" fn()>,
+    pub wr_set_ud_addr: Option<
+        unsafe extern "C" fn(
+            qp: *mut ibv_qp_ex,
+            ah: *mut ibv_ah,
+            remote_qpn: u32,
+            remote_qkey: u32,
+        ),
+    >,
+    pub wr_set_xrc_srqn: Option<unsafe extern "C" fn()>,
+    pub wr_set_inline_data:
+        Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize)>,
+    pub wr_set_inline_data_list: Option<unsafe extern "C" fn()>,
+    pub wr_set_sge:
+        Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, length: u32)>,
+    pub wr_set_sge_list:
+        Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex, num_sge: usize, sg_list: *const ibv_sge)>,
+    pub wr_start: Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex)>,
+    pub wr_complete: Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex) -> c_int>,
+    pub wr_abort: Option<unsafe extern "C" fn(qp: *mut ibv_qp_ex)>,
+    pub wr_atomic_write: Option<unsafe extern "C" fn()>,
+    pub wr_flush: Option<unsafe extern "C" fn()>,
+}
+#[cfg(target_arch = "x86_64")]
+layout!(
+    ibv_qp_ex,
+    360,
+    8,
+    [
+        (qp_base, 0),
+        (comp_mask, 160),
+        (wr_id, 168),
+        (wr_flags, 176),
+        (wr_atomic_cmp_swp, 184),
+        (wr_atomic_fetch_add, 192),
+        (wr_bind_mw, 200),
+        (wr_local_inv, 208),
+        (wr_rdma_read, 216),
+        (wr_rdma_write, 224),
+        (wr_rdma_write_imm, 232),
+        (wr_send, 240),
+        (wr_send_imm, 248),
+        (wr_send_inv, 256),
+        (wr_send_tso, 264),
+        (wr_set_ud_addr, 272),
+        (wr_set_xrc_srqn, 280),
+        (wr_set_inline_data, 288),
+        (wr_set_inline_data_list, 296),
+        (wr_set_sge, 304),
+        (wr_set_sge_list, 312),
+        (wr_start, 320),
+        (wr_complete, 328),
+        (wr_abort, 336),
+        (wr_atomic_write, 344),
+        (wr_flush, 352)
+    ]
+);
+#[cfg(target_arch = "aarch64")]
+layout!(
+    ibv_qp_ex,
+    368,
+    8,
+    [
+        (qp_base, 0),
+        (comp_mask, 168),
+        (wr_id, 176),
+        (wr_flags, 184),
+        (wr_atomic_cmp_swp, 192),
+        (wr_atomic_fetch_add, 200),
+        (wr_bind_mw, 208),
+        (wr_local_inv, 216),
+        (wr_rdma_read, 224),
+        (wr_rdma_write, 232),
+        (wr_rdma_write_imm, 240),
+        (wr_send, 248),
+        (wr_send_imm, 256),
+        (wr_send_inv, 264),
+        (wr_send_tso, 272),
+        (wr_set_ud_addr, 280),
+        (wr_set_xrc_srqn, 288),
+        (wr_set_inline_data, 296),
+        (wr_set_inline_data_list, 304),
+        (wr_set_sge, 312),
+        (wr_set_sge_list, 320),
+        (wr_start, 328),
+        (wr_complete, 336),
+        (wr_abort, 344),
+        (wr_atomic_write, 352),
+        (wr_flush, 360)
+    ]
+);
+pub type ibv_qp_to_qp_ex = unsafe extern "C" fn(qp: *mut ibv_qp) -> *mut ibv_qp_ex;
+#[repr(C)]
 #[derive(Copy, Clone)]
 pub struct ibv_comp_channel {
     pub context: *mut ibv_context,
@@ -1057,6 +1324,122 @@ layout!(
         (cond, 80),
         (comp_events_completed, 128),
         (async_events_completed, 132)
+    ]
+);
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct ibv_poll_cq_attr {
+    pub comp_mask: u32,
+}
+layout!(ibv_poll_cq_attr, 4, 4, [(comp_mask, 0)]);
+#[repr(C)]
+pub struct ibv_cq_ex {
+    pub context: *mut ibv_context,
+    pub channel: *mut ibv_comp_channel,
+    pub cq_context: *mut c_void,
+    pub handle: u32,
+    pub cqe: c_int,
+    pub mutex: pthread_mutex_t,
+    pub cond: pthread_cond_t,
+    pub comp_events_completed: u32,
+    pub async_events_completed: u32,
+    pub comp_mask: u32,
+    pub status: ibv_wc_status,
+    pub wr_id: u64,
+    pub start_poll:
+        Option<unsafe extern "C" fn(current: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int>,
+    pub next_poll: Option<unsafe extern "C" fn(current: *mut ibv_cq_ex) -> c_int>,
+    pub end_poll: Option<unsafe extern "C" fn(current: *mut ibv_cq_ex)>,
+    pub read_opcode: Option<unsafe extern "C" fn(current: *mut ibv_cq_ex) -> ibv_wc_opcode>,
+    pub read_vendor_err: Option<unsafe extern "C" fn(current: *mut ibv_cq_ex) -> u32>,
+    pub read_byte_len: Option<unsafe extern "C" fn(current: *mut ibv_cq_ex) -> u32>,
+    pub read_imm_data: Option<unsafe extern "C" fn(current: *mut ibv_cq_ex) -> __be32>,
+    pub read_qp_num: Option<unsafe extern "C" fn(current: *mut ibv_cq_ex) -> u32>,
+    pub read_src_qp: Option<unsafe extern "C" fn()>,
+    pub read_wc_flags: Option<unsafe extern "C" fn(current: *mut ibv_cq_ex) -> c_uint>,
+    pub read_slid: Option<unsafe extern "C" fn()>,
+    pub read_sl: Option<unsafe extern "C" fn()>,
+    pub read_dlid_path_bits: Option<unsafe extern "C" fn()>,
+    pub read_completion_ts: Option<unsafe extern "C" fn()>,
+    pub read_cvlan: Option<unsafe extern "C" fn()>,
+    pub read_flow_tag: Option<unsafe extern "C" fn()>,
+    pub read_tm_info: Option<unsafe extern "C" fn()>,
+    pub read_completion_wallclock_ns: Option<unsafe extern "C" fn()>,
+}
+#[cfg(target_arch = "x86_64")]
+layout!(
+    ibv_cq_ex,
+    288,
+    8,
+    [
+        (context, 0),
+        (channel, 8),
+        (cq_context, 16),
+        (handle, 24),
+        (cqe, 28),
+        (mutex, 32),
+        (cond, 72),
+        (comp_events_completed, 120),
+        (async_events_completed, 124),
+        (comp_mask, 128),
+        (status, 132),
+        (wr_id, 136),
+        (start_poll, 144),
+        (next_poll, 152),
+        (end_poll, 160),
+        (read_opcode, 168),
+        (read_vendor_err, 176),
+        (read_byte_len, 184),
+        (read_imm_data, 192),
+        (read_qp_num, 200),
+        (read_src_qp, 208),
+        (read_wc_flags, 216),
+        (read_slid, 224),
+        (read_sl, 232),
+        (read_dlid_path_bits, 240),
+        (read_completion_ts, 248),
+        (read_cvlan, 256),
+        (read_flow_tag, 264),
+        (read_tm_info, 272),
+        (read_completion_wallclock_ns, 280)
+    ]
+);
+#[cfg(target_arch = "aarch64")]
+layout!(
+    ibv_cq_ex,
+    296,
+    8,
+    [
+        (context, 0),
+        (channel, 8),
+        (cq_context, 16),
+        (handle, 24),
+        (cqe, 28),
+        (mutex, 32),
+        (cond, 80),
+        (comp_events_completed, 128),
+        (async_events_completed, 132),
+        (comp_mask, 136),
+        (status, 140),
+        (wr_id, 144),
+        (start_poll, 152),
+        (next_poll, 160),
+        (end_poll, 168),
+        (read_opcode, 176),
+        (read_vendor_err, 184),
+        (read_byte_len, 192),
+        (read_imm_data, 200),
+        (read_qp_num, 208),
+        (read_src_qp, 216),
+        (read_wc_flags, 224),
+        (read_slid, 232),
+        (read_sl, 240),
+        (read_dlid_path_bits, 248),
+        (read_completion_ts, 256),
+        (read_cvlan, 264),
+        (read_flow_tag, 272),
+        (read_tm_info, 280),
+        (read_completion_wallclock_ns, 288)
     ]
 );
 #[repr(C)]
@@ -1122,7 +1505,13 @@ pub struct ibv_context_ops {
     pub _compat_modify_srq: Option<unsafe extern "C" fn()>,
     pub _compat_query_srq: Option<unsafe extern "C" fn()>,
     pub _compat_destroy_srq: Option<unsafe extern "C" fn()>,
-    pub post_srq_recv: Option<unsafe extern "C" fn()>,
+    pub post_srq_recv: Option<
+        unsafe extern "C" fn(
+            srq: *mut ibv_srq,
+            recv_wr: *mut ibv_recv_wr,
+            bad_recv_wr: *mut *mut ibv_recv_wr,
+        ) -> c_int,
+    >,
     pub _compat_create_qp: Option<unsafe extern "C" fn()>,
     pub _compat_query_qp: Option<unsafe extern "C" fn()>,
     pub _compat_modify_qp: Option<unsafe extern "C" fn()>,
@@ -1227,6 +1616,33 @@ layout!(
     ]
 );
 #[repr(C)]
+#[derive(Copy, Clone)]
+pub struct ibv_cq_init_attr_ex {
+    pub cqe: u32,
+    pub cq_context: *mut c_void,
+    pub channel: *mut ibv_comp_channel,
+    pub comp_vector: u32,
+    pub wc_flags: u64,
+    pub comp_mask: u32,
+    pub flags: u32,
+    pub parent_domain: *mut ibv_pd,
+}
+layout!(
+    ibv_cq_init_attr_ex,
+    56,
+    8,
+    [
+        (cqe, 0),
+        (cq_context, 8),
+        (channel, 16),
+        (comp_vector, 24),
+        (wc_flags, 32),
+        (comp_mask, 40),
+        (flags, 44),
+        (parent_domain, 48)
+    ]
+);
+#[repr(C)]
 pub struct verbs_context {
     pub query_port: Option<
         unsafe extern "C" fn(
@@ -1260,7 +1676,12 @@ pub struct verbs_context {
     pub modify_wq: Option<unsafe extern "C" fn()>,
     pub create_wq: Option<unsafe extern "C" fn()>,
     pub query_rt_values: Option<unsafe extern "C" fn()>,
-    pub create_cq_ex: Option<unsafe extern "C" fn()>,
+    pub create_cq_ex: Option<
+        unsafe extern "C" fn(
+            context: *mut ibv_context,
+            init_attr: *mut ibv_cq_init_attr_ex,
+        ) -> *mut ibv_cq_ex,
+    >,
     pub priv_: *mut verbs_ex_private,
     pub query_device_ex: Option<
         unsafe extern "C" fn(
@@ -1275,7 +1696,12 @@ pub struct verbs_context {
     pub ibv_create_flow: Option<unsafe extern "C" fn()>,
     pub ABI_placeholder1: Option<unsafe extern "C" fn()>,
     pub open_qp: Option<unsafe extern "C" fn()>,
-    pub create_qp_ex: Option<unsafe extern "C" fn()>,
+    pub create_qp_ex: Option<
+        unsafe extern "C" fn(
+            context: *mut ibv_context,
+            qp_init_attr_ex: *mut ibv_qp_init_attr_ex,
+        ) -> *mut ibv_qp,
+    >,
     pub get_srq_num: Option<unsafe extern "C" fn()>,
     pub create_srq_ex: Option<unsafe extern "C" fn()>,
     pub open_xrcd: Option<unsafe extern "C" fn()>,
@@ -1446,6 +1872,9 @@ pub type ibv_get_cq_event = unsafe extern "C" fn(
     cq_context: *mut *mut c_void,
 ) -> c_int;
 pub type ibv_ack_cq_events = unsafe extern "C" fn(cq: *mut ibv_cq, nevents: c_uint);
+pub type ibv_create_srq =
+    unsafe extern "C" fn(pd: *mut ibv_pd, srq_init_attr: *mut ibv_srq_init_attr) -> *mut ibv_srq;
+pub type ibv_destroy_srq = unsafe extern "C" fn(srq: *mut ibv_srq) -> c_int;
 pub type ibv_create_qp =
     unsafe extern "C" fn(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp;
 pub type ibv_modify_qp =
@@ -1463,11 +1892,15 @@ pub struct ibv_mw {
     _unused: [u8; 0],
 }
 #[repr(C)]
-pub struct ibv_srq {
+pub struct ibv_rwq_ind_table {
     _unused: [u8; 0],
 }
 #[repr(C)]
 pub struct ibv_wq {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+pub struct ibv_xrcd {
     _unused: [u8; 0],
 }
 #[repr(C)]

@@ -206,6 +206,8 @@ symbols! {
         ibv_create_qp: "IBVERBS_1.1",
         ibv_modify_qp: "IBVERBS_1.1",
         ibv_destroy_qp: "IBVERBS_1.1",
+        ibv_create_srq: "IBVERBS_1.1",
+        ibv_destroy_srq: "IBVERBS_1.1",
         ibv_create_ah: "IBVERBS_1.1",
         ibv_destroy_ah: "IBVERBS_1.1",
     }

@@ -16,3 +16,4 @@ pub mod pd;
 pub mod qp;
 pub mod quirks;
 pub mod rc;
+pub mod srq;

@@ -10,6 +10,7 @@ use super::error::{CallError, Operation, Result, last_errno};
 use super::ffi;
 use super::mr::Access;
 use super::pd::ProtectionDomain;
+use super::srq::SharedReceiveQueue;
 
 /// What a queue pair can hold, as asked for or as granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,25 +65,29 @@ pub struct QueuePair {
     // Held, since the device writes to them until the queue pair is gone.
     _send_cq: CompletionQueue,
     _receive_cq: CompletionQueue,
+    // Held likewise.
+    _srq: Option<SharedReceiveQueue>,
 }
 
 // SAFETY: libibverbs allows every verb on a queue pair from any thread at any time.
 unsafe impl Send for QueuePair {}
 
 impl QueuePair {
-    /// A queue pair in RESET whose sends are signalled one by one as they ask. Inline that the
-    /// device does not grant is asked for in smaller portions, down to none.
+    /// A queue pair in RESET whose sends are signalled one by one as they ask; with `srq` it takes
+    /// its receives from there. Inline that the device does not grant is asked for in smaller
+    /// portions, down to none.
     pub fn new(
         pd: &ProtectionDomain,
         send_cq: &CompletionQueue,
         receive_cq: &CompletionQueue,
         wanted: Capacity,
         service: Service,
+        srq: Option<&SharedReceiveQueue>,
     ) -> Result<QueuePair> {
         let mut inline = wanted.inline;
         loop {
             let wanted = Capacity { inline, ..wanted };
-            match QueuePair::create(pd, send_cq, receive_cq, wanted, service) {
+            match QueuePair::create(pd, send_cq, receive_cq, wanted, service, srq) {
                 Err(libc::EINVAL | libc::ENOMEM | libc::EOPNOTSUPP) if inline > 0 => {
                     inline = if inline > 32 { inline / 2 } else { 0 };
                 }
@@ -108,15 +113,16 @@ impl QueuePair {
         receive_cq: &CompletionQueue,
         wanted: Capacity,
         service: Service,
+        srq: Option<&SharedReceiveQueue>,
     ) -> std::result::Result<QueuePair, i32> {
         let mut request = ffi::ibv_qp_init_attr {
             qp_context: std::ptr::null_mut(),
             send_cq: send_cq.raw(),
             recv_cq: receive_cq.raw(),
-            srq: std::ptr::null_mut(),
+            srq: srq.map_or(std::ptr::null_mut(), SharedReceiveQueue::raw),
             cap: ffi::ibv_qp_cap {
                 max_send_wr: wanted.sends,
-                max_recv_wr: wanted.receives,
+                max_recv_wr: if srq.is_some() { 0 } else { wanted.receives },
                 max_send_sge: 1,
                 // A datagram's header goes apart from its payload.
                 max_recv_sge: if service == Service::Datagram { 2 } else { 1 },
@@ -133,8 +139,15 @@ impl QueuePair {
             receives: request.cap.max_recv_wr,
             inline: request.cap.max_inline_data,
         };
-        let (_send_cq, _receive_cq) = (send_cq.clone(), receive_cq.clone());
-        Ok(QueuePair { raw, service, granted, pd: pd.clone(), _send_cq, _receive_cq })
+        Ok(QueuePair {
+            raw,
+            service,
+            granted,
+            pd: pd.clone(),
+            _send_cq: send_cq.clone(),
+            _receive_cq: receive_cq.clone(),
+            _srq: srq.cloned(),
+        })
     }
 
     /// Number by which the peer reaches it.

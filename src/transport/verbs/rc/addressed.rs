@@ -83,6 +83,7 @@ impl PreparedAddressed {
                 Service::Datagram => spec.buffer_len.next_multiple_of(8) + GRH as usize,
                 _ => spec.buffer_len,
             },
+            srq: false,
         };
         let mut prepared = Prepared::new(context, &parts)?;
         prepared.address.len = spec.buffer_len as u64;

@@ -7,6 +7,8 @@
 //! peer's. Both ends have to be connected before either starts to send.
 
 mod addressed;
+mod receives;
+mod requests;
 mod stream;
 
 pub use super::qp::Service;
@@ -29,6 +31,7 @@ use super::ffi;
 use super::mr::{Access, MemoryRegion};
 use super::pd::ProtectionDomain;
 use super::qp::{Capacity, Path, Peer, QKEY, QueuePair, mtu_code};
+use super::srq::SharedReceiveQueue;
 use crate::memory::{HostBuffer, Placement};
 use crate::session::protocol::PortPath;
 use crate::transport::{Failure, FailureKind, Result};
@@ -83,6 +86,16 @@ struct Parts {
     capacity: Capacity,
     access: Access,
     buffer_len: usize,
+    /// All queue pairs take their receives from one queue.
+    srq: bool,
+}
+
+impl Parts {
+    /// Receives of all queue pairs together.
+    fn receives(&self) -> u32 {
+        let all = u64::from(self.capacity.receives) * self.lanes as u64;
+        u32::try_from(all).unwrap_or(u32::MAX)
+    }
 }
 
 /// An end that does not yet know its peer.
@@ -90,6 +103,7 @@ struct Prepared {
     pairs: Vec<QueuePair>,
     first_psns: Vec<u32>,
     cq: CompletionQueue,
+    srq: Option<SharedReceiveQueue>,
     region: MemoryRegion,
     path: Path,
     pd: ProtectionDomain,
@@ -147,9 +161,20 @@ impl Prepared {
         let pd = ProtectionDomain::new(&context)?;
         let cq = completion_queue(&context, parts)?;
         let region = MemoryRegion::register(&pd, buffer(parts, &object)?, parts.access)?;
+        let srq = match parts.srq {
+            true => Some(SharedReceiveQueue::new(&pd, parts.receives())?),
+            false => None,
+        };
         let mut pairs = Vec::with_capacity(parts.lanes);
         for _ in 0..parts.lanes {
-            let mut pair = QueuePair::new(&pd, &cq, &cq, parts.capacity, parts.service)?;
+            let mut pair = QueuePair::new(
+                &pd,
+                &cq,
+                &cq,
+                parts.capacity,
+                parts.service,
+                srq.as_ref(),
+            )?;
             let pkey_index = parts.port.tuning.pkey_index.unwrap_or(0);
             pair.initialise(parts.port.port, pkey_index, parts.access)?;
             pairs.push(pair);
@@ -172,6 +197,7 @@ impl Prepared {
             pairs,
             first_psns,
             cq,
+            srq,
             region,
             path,
             pd,

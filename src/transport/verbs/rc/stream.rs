@@ -14,6 +14,8 @@ use std::time::Instant;
 
 use fabbench_harness::plan::{Op, Poll, Test, Transport};
 
+use super::receives::{Receives, SharedReceives};
+use super::requests::Requests;
 use super::{
     BATCH, Datagram, EndAddress, LOOKS, Parts, Prepared, Remote, SLEEP, completion_failure,
     settings, should_sleep,
@@ -173,16 +175,29 @@ struct Shape {
     inline: u32,
     arrival: Arrival,
     relaxed: bool,
+    /// All lanes take their receives from one queue.
+    srq: bool,
+}
+
+/// What a device and its port allow.
+#[derive(Debug, Clone, Copy)]
+struct Allowed {
+    /// Requests in a queue of a queue pair.
+    requests: u32,
+    /// Receives in a shared queue.
+    shared_receives: u32,
+    /// Bytes of a message.
+    message: u32,
 }
 
 impl Shape {
-    fn new(spec: &StreamSpec, max_qp_wr: u32, max_msg: u32) -> Result<Shape> {
+    fn new(spec: &StreamSpec, device: &Allowed) -> Result<Shape> {
         let object = format!("{}:{}", spec.port.device, spec.port.port);
         let refuse = |cause| Failure::new(FailureKind::Refused, "prepare", &object, cause);
         let datagram = spec.service == Service::Datagram;
         let (most, whose) = match datagram {
             true => (spec.port.mtu, "a datagram's: the path MTU is"),
-            false => (max_msg, "the port's"),
+            false => (device.message, "the port's"),
         };
         let size = u32::try_from(spec.size).ok().filter(|size| *size <= most);
         let size = size.ok_or_else(|| {
@@ -201,14 +216,20 @@ impl Shape {
             .map_or(u64::MAX, |most| (most / (lanes * spec.size.max(1))).max(1));
         // Half of what a queue holds, since a flush may follow each message.
         let besides = if spec.service.is_reliable() { 1 } else { 1 + CREDITS };
-        let queue = u64::from(max_qp_wr.saturating_sub(besides) / 2).max(1);
+        let srq = spec.port.tuning.srq && spec.op.is_send();
+        let most_receives = match srq {
+            true => (u64::from(device.shared_receives) / lanes).max(1) as u32,
+            false => device.requests.max(1),
+        };
+        let queue = device.requests.saturating_sub(besides).min(most_receives);
+        let queue = u64::from(queue / 2).max(1);
         let depth = u64::from(spec.tx_depth.max(1)).min(cached).min(allowed).min(queue) as u32;
         let signal_every = spec.signal_every.clamp(1, (depth / 2).max(1));
         let arrival = Arrival::choose(spec, signal_every);
         let receives = match arrival {
             Arrival::Receive | Arrival::Immediate { .. } => {
                 let least = if spec.service.is_reliable() { 1 } else { 4 * RESERVE };
-                spec.rx_depth.max(2 * depth).max(least).min(max_qp_wr.max(1))
+                spec.rx_depth.max(2 * depth).max(least).min(most_receives)
             }
             Arrival::Memory | Arrival::None => 1,
         };
@@ -236,6 +257,7 @@ impl Shape {
             inline,
             arrival,
             relaxed,
+            srq,
         })
     }
 
@@ -329,7 +351,13 @@ impl PreparedStream {
             return Err(Failure::new(kind, spec.op.text(), &spec.port.device, cause));
         }
         let max_msg = context.query_port(spec.port.port)?.max_msg_sz;
-        let mut shape = Shape::new(spec, context.limits().max_qp_wr, max_msg)?;
+        let limits = context.limits();
+        let allowed = Allowed {
+            requests: limits.max_qp_wr,
+            shared_receives: limits.max_srq_wr,
+            message: max_msg,
+        };
+        let mut shape = Shape::new(spec, &allowed)?;
         let (sends, receives, inline) = (shape.sends(), shape.receives, shape.inline);
         let parts = Parts {
             port: spec.port.clone(),
@@ -339,6 +367,7 @@ impl PreparedStream {
             access: shape.access(),
             // Send slots first, then receive slots.
             buffer_len: (2 * shape.area()) as usize,
+            srq: shape.srq,
         };
         let mut prepared = Prepared::new(context, &parts)?;
         if prepared.inline() < shape.inline {
@@ -360,13 +389,15 @@ impl PreparedStream {
     /// What the device refuses: usually an address that leads nowhere.
     pub fn connect(mut self, peer: &EndAddress) -> Result<RcStream> {
         let remote = self.prepared.connect(peer)?;
-        let Prepared { pairs, cq, region, path, context, object, tuning, .. } = self.prepared;
+        let Prepared { pairs, cq, srq, region, path, context, object, tuning, .. } = self.prepared;
         let shape = self.shape.agreed(remote.slots);
+        let numbers: Vec<u32> = pairs.iter().map(QueuePair::number).collect();
         let lanes = pairs.into_iter().enumerate();
         let lanes = lanes.map(|(i, pair)| Lane::new(i as u64, pair, &shape, &region, &remote));
         let settings = settings(&path, &tuning, region.buffer());
         let mut stream = RcStream {
             lanes: lanes.collect(),
+            shared: None,
             cq,
             region,
             shape,
@@ -382,9 +413,12 @@ impl PreparedStream {
             looks: 0,
             done: [WorkCompletion::EMPTY; BATCH],
         };
-        if shape.arrival != Arrival::Memory && shape.arrival != Arrival::None {
+        if let Some(queue) = srq {
+            let receives = receives(None, &shape, &stream.region);
+            stream.shared = Some(SharedReceives::new(queue, receives, numbers.into_iter())?);
+        } else if stream.must_drain() {
             for lane in &mut stream.lanes {
-                lane.post_receives(shape.receives)?;
+                lane.receives.post_to(&mut lane.pair, shape.receives.into())?;
             }
         }
         Ok(stream)
@@ -395,6 +429,8 @@ impl PreparedStream {
 pub struct RcStream {
     // Queue pairs go before the memory that their requests point to: fields drop in this order.
     lanes: Vec<Lane>,
+    /// Receives that the lanes share.
+    shared: Option<SharedReceives>,
     cq: CompletionQueue,
     region: MemoryRegion,
     shape: Shape,
@@ -439,6 +475,13 @@ impl RcStream {
             Arrival::None => effective.insert("outstanding_reads".into(), self.rd_atomic.into()),
             _ => effective.insert("rx_depth".into(), shape.receives.into()),
         };
+        if let Some(shared) = &self.shared {
+            let limits = self.context.limits();
+            effective.insert("srq".into(), true.into());
+            effective.insert("srq_receives".into(), shared.len().into());
+            effective.insert("max_srq".into(), limits.max_srq.into());
+            effective.insert("max_srq_wr".into(), limits.max_srq_wr.into());
+        }
         if shape.has_credits() {
             let credits = format!("credits, at most {} messages out per QP", self.window);
             effective.insert("flow_control".into(), credits.into());
@@ -475,6 +518,10 @@ impl RcStream {
                 self.unreported = true;
                 continue;
             }
+            let lane = match &self.shared {
+                None => lane,
+                Some(shared) => &mut self.lanes[shared.lane(done.qp_num())],
+            };
             let before = lane.arrived;
             lane.arrived = match (done.immediate(), self.shape.arrival) {
                 (Some(count), _) if self.shape.is_lossy() => {
@@ -488,11 +535,17 @@ impl RcStream {
                 _ => before + 1,
             };
             self.arrived += lane.arrived - before;
-            lane.taken += 1;
-            if lane.taken >= lane.repost {
-                let taken = lane.taken;
-                lane.post_receives(taken)?;
+            match &mut self.shared {
+                None => lane.renew_receives()?,
+                Some(shared) => {
+                    shared.take();
+                    // All are posted again below, before the peer is told.
+                    lane.receives.posted += 1;
+                }
             }
+        }
+        if let Some(shared) = &mut self.shared {
+            shared.renew(self.shape.has_credits())?;
         }
         if count > 0 && self.shape.has_credits() {
             for lane in &mut self.lanes {
@@ -626,7 +679,8 @@ struct Lane {
     pair: QueuePair,
     index: u64,
     sends: Requests<ffi::ibv_send_wr>,
-    receives: Requests<ffi::ibv_recv_wr>,
+    /// Its own; of shared ones the counts.
+    receives: Receives,
     /// Some place in the peer's buffer.
     there: Place,
     /// Where its datagrams go, if it sends such.
@@ -642,12 +696,6 @@ struct Lane {
     reported: u64,
     /// Messages that have arrived.
     arrived: u64,
-    /// Receives posted, ever.
-    posted: u64,
-    /// Receives used up and not yet posted again.
-    taken: u32,
-    /// So many are posted again at a time.
-    repost: u32,
 }
 
 impl Lane {
@@ -662,7 +710,10 @@ impl Lane {
             pair,
             index,
             sends: send_requests(index, shape, region, remote),
-            receives: receive_requests(index, shape, region),
+            receives: match shape.srq {
+                true => Receives::new(0, Vec::new(), false).counting_from(shape.receives.into()),
+                false => receives(Some(index), shape, region),
+            },
             there: Place { remote_addr: remote.address, rkey: remote.key },
             datagram: remote.datagram(index as usize),
             credit: Credit::default(),
@@ -671,9 +722,6 @@ impl Lane {
             finished: 0,
             reported: 0,
             arrived: 0,
-            posted: 0,
-            taken: 0,
-            repost: (shape.receives / 4).clamp(1, 16),
         }
     }
 
@@ -739,7 +787,7 @@ impl Lane {
 
     /// Makes an empty SEND of `request` that tells how many receives were posted again.
     fn fill_credit(&mut self, request: &mut ffi::ibv_send_wr, shape: &Shape) {
-        let again = self.posted - u64::from(shape.receives);
+        let again = self.receives.posted - u64::from(shape.receives);
         let immediate = CREDIT_IMMEDIATE | again as u32 & !CREDIT_IMMEDIATE;
         request.__bindgen_anon_1.imm_data = immediate.to_be();
         if let Some(datagram) = self.datagram {
@@ -752,7 +800,7 @@ impl Lane {
     /// Tells the peer of receives posted again, once there are enough of them.
     #[inline]
     fn tell_credit(&mut self, shape: &Shape, window: u64) -> Result<()> {
-        let again = self.posted - u64::from(shape.receives);
+        let again = self.receives.posted - u64::from(shape.receives);
         let enough = again - self.credit.told >= u64::from(shape.receives / 4).max(1);
         let room = self.credit.left(window + u64::from(RESERVE / 2)) > 0;
         if !enough || !room || self.credit.under_way >= CREDITS {
@@ -769,18 +817,13 @@ impl Lane {
         Ok(unsafe { self.pair.post_send(&mut request) }?)
     }
 
-    /// Posts the next `n` receives as one list.
+    /// One receive has been used up: posts again, once there are enough.
     #[inline]
-    fn post_receives(&mut self, n: u32) -> Result<()> {
-        let len = self.receives.len();
-        let first = self.posted % len;
-        for i in 0..u64::from(n) {
-            self.receives.link((first + i) % len, i + 1 < u64::from(n));
+    fn renew_receives(&mut self) -> Result<()> {
+        match self.receives.take() {
+            true => self.receives.post_to(&mut self.pair, self.receives.taken.into()),
+            false => Ok(()),
         }
-        self.posted += u64::from(n);
-        self.taken = 0;
-        // SAFETY: the requests point into the region, which outlives the queue pair.
-        Ok(unsafe { self.pair.post_receive(self.receives.at(first)) }?)
     }
 }
 
@@ -824,66 +867,6 @@ impl Credit {
     fn forgive(&mut self) {
         self.forgiven = self.consumed.saturating_sub(self.renewed);
         self.starved = 0;
-    }
-}
-
-/// Work requests in a ring, with one scatter entry each.
-struct Requests<T> {
-    requests: Vec<T>,
-    // Held: the requests point to it.
-    _entries: Vec<ffi::ibv_sge>,
-}
-
-// SAFETY: all pointers lead into its own vectors.
-unsafe impl<T> Send for Requests<T> {}
-
-/// A work request that another may follow.
-trait Linked {
-    fn set_next(&mut self, next: *mut Self);
-}
-
-impl Linked for ffi::ibv_send_wr {
-    #[inline]
-    fn set_next(&mut self, next: *mut Self) {
-        self.next = next;
-    }
-}
-
-impl Linked for ffi::ibv_recv_wr {
-    #[inline]
-    fn set_next(&mut self, next: *mut Self) {
-        self.next = next;
-    }
-}
-
-impl<T: Linked> Requests<T> {
-    /// A request for each entry, made from its index and its place.
-    fn new(
-        mut entries: Vec<ffi::ibv_sge>,
-        request: impl Fn(u64, *mut ffi::ibv_sge) -> T,
-    ) -> Requests<T> {
-        let places = (0..).zip(&mut entries);
-        let requests = places.map(|(index, entry)| request(index, entry)).collect();
-        Requests { requests, _entries: entries }
-    }
-
-    fn len(&self) -> u64 {
-        self.requests.len() as u64
-    }
-
-    /// The request at `index`, with the one behind it in the ring as its next, or none.
-    #[inline]
-    fn link(&mut self, index: u64, more: bool) -> &mut T {
-        let next = if more { self.at((index + 1) % self.len()) } else { std::ptr::null_mut() };
-        let request = &mut self.requests[index as usize];
-        request.set_next(next);
-        request
-    }
-
-    /// Place of the request at `index`.
-    #[inline]
-    fn at(&mut self, index: u64) -> *mut T {
-        &raw mut self.requests[index as usize]
     }
 }
 
@@ -935,23 +918,22 @@ fn send_requests(
     Requests::new(entries, request)
 }
 
-fn receive_requests(lane: u64, shape: &Shape, region: &MemoryRegion) -> Requests<ffi::ibv_recv_wr> {
+/// Receives of one lane, or of all lanes in turn where they are shared.
+fn receives(lane: Option<u64>, shape: &Shape, region: &MemoryRegion) -> Receives {
     let base = region.buffer().as_ptr() as u64 + shape.area();
-    let entry = |i: u64| ffi::ibv_sge {
-        addr: base + shape.offset(lane, i % u64::from(shape.cycle)),
-        length: shape.size + shape.head,
-        lkey: region.local_key(),
+    let lanes = if lane.is_some() { 1 } else { shape.lanes };
+    let entry = |i: u64| {
+        let (lane, slot) = (lane.unwrap_or(i % lanes), i / lanes % u64::from(shape.cycle));
+        ffi::ibv_sge {
+            addr: base + shape.offset(lane, slot),
+            length: shape.size + shape.head,
+            lkey: region.local_key(),
+        }
     };
-    let entries = (0..u64::from(shape.receives)).map(entry).collect();
+    let places = (0..u64::from(shape.receives) * lanes).map(entry).collect();
     // An immediate's receive takes no bytes.
     let filled = shape.arrival == Arrival::Receive && shape.size + shape.head > 0;
-    let request = |_, entry| ffi::ibv_recv_wr {
-        wr_id: RECEIVE | pack(lane, 0),
-        next: std::ptr::null_mut(),
-        sg_list: entry,
-        num_sge: i32::from(filled),
-    };
-    Requests::new(entries, request)
+    Receives::new(RECEIVE | pack(lane.unwrap_or(0), 0), places, filled)
 }
 
 /// Id of a request: the lane and the low half of the sequence number.
@@ -1008,8 +990,12 @@ mod tests {
         }
     }
 
+    const LARGE: Allowed =
+        Allowed { requests: 16_384, shared_receives: 16_384, message: 1 << 30 };
+    const SMALL: Allowed = Allowed { requests: 64, ..LARGE };
+
     fn shape(spec: &StreamSpec) -> Shape {
-        Shape::new(spec, 16_384, 1 << 30).unwrap()
+        Shape::new(spec, &LARGE).unwrap()
     }
 
     #[test]
@@ -1052,13 +1038,28 @@ mod tests {
         assert_eq!((shape(&capped).depth, shape(&capped).signal_every), (8, 4));
         capped.port.max_in_flight_bytes = Some(1);
         assert_eq!((shape(&capped).depth, shape(&capped).signal_every), (1, 1));
-        let small = Shape::new(&spec(Op::Send, 64), 64, 1 << 30).unwrap();
+        let small = Shape::new(&spec(Op::Send, 64), &SMALL).unwrap();
         assert_eq!((small.depth, small.sends(), small.receives), (31, 63, 64));
     }
 
     #[test]
+    fn shared_receives_are_those_of_all_lanes_within_the_devices_limit() {
+        let shared = |op, service, device: &Allowed| {
+            let mut spec = StreamSpec { service, ..spec(op, 64) };
+            spec.port.tuning.srq = true;
+            let shape = Shape::new(&spec, device).unwrap();
+            (shape.srq, shape.depth, shape.receives)
+        };
+        assert_eq!(shared(Op::Send, Service::Reliable, &LARGE), (true, 128, 256));
+        let few = Allowed { shared_receives: 200, ..LARGE };
+        assert_eq!(shared(Op::Send, Service::Reliable, &few), (true, 50, 100));
+        assert_eq!(shared(Op::SendImm, Service::Datagram, &few), (true, 50, 100));
+        assert_eq!(shared(Op::Write, Service::Reliable, &few), (false, 128, 256));
+    }
+
+    #[test]
     fn a_message_above_the_ports_limit_is_refused() {
-        let failure = Shape::new(&spec(Op::Send, 1 << 31), 64, 1 << 30).unwrap_err();
+        let failure = Shape::new(&spec(Op::Send, 1 << 31), &SMALL).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Refused);
         assert!(failure.cause.contains("2147483648 bytes"), "{failure}");
     }
@@ -1078,7 +1079,7 @@ mod tests {
         let shape = shape(&datagram(4096));
         assert_eq!((shape.head, shape.stride), (40, 4096 + 64));
         assert!(shape.has_credits() && shape.receives >= 2 * shape.depth);
-        let failure = Shape::new(&datagram(4097), 16_384, 1 << 30).unwrap_err();
+        let failure = Shape::new(&datagram(4097), &LARGE).unwrap_err();
         assert!(failure.cause.contains("the path MTU is 4096"), "{failure}");
     }
 

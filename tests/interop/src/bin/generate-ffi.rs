@@ -29,12 +29,14 @@ const FUNCTIONS: &[&str] = &[
     "ibv_create_comp_channel",
     "ibv_create_cq",
     "ibv_create_qp",
+    "ibv_create_srq",
     "ibv_dealloc_pd",
     "ibv_dereg_mr",
     "ibv_destroy_ah",
     "ibv_destroy_comp_channel",
     "ibv_destroy_cq",
     "ibv_destroy_qp",
+    "ibv_destroy_srq",
     "ibv_free_device_list",
     "ibv_get_async_event",
     "ibv_get_cq_event",
@@ -43,24 +45,37 @@ const FUNCTIONS: &[&str] = &[
     "ibv_modify_qp",
     "ibv_open_device",
     "ibv_query_device",
+    "ibv_qp_to_qp_ex",
     "ibv_query_port",
     "ibv_reg_dmabuf_mr",
     "ibv_reg_mr",
     "ibv_reg_mr_iova2",
 ];
 
-const TYPES: &[&str] = &["ibv_port_attr", "ibv_wc", "verbs_context"];
+const TYPES: &[&str] = &[
+    "ibv_cq_ex",
+    "ibv_cq_init_attr_ex",
+    "ibv_poll_cq_attr",
+    "ibv_port_attr",
+    "ibv_qp_ex",
+    "ibv_qp_init_attr_ex",
+    "ibv_wc",
+    "verbs_context",
+];
 
 /// Enumerations whose every value is kept, as a constant: a driver may choose others.
 const ENUMS: &[&str] = &[
     "ib_uverbs_access_flags",
     "ibv_access_flags",
+    "ibv_create_cq_wc_flags",
     "ibv_event_type",
     "ibv_gid_type",
     "ibv_mtu",
     "ibv_node_type",
     "ibv_port_state",
     "ibv_qp_attr_mask",
+    "ibv_qp_create_send_ops_flags",
+    "ibv_qp_init_attr_mask",
     "ibv_qp_state",
     "ibv_qp_type",
     "ibv_send_flags",
@@ -80,12 +95,45 @@ const CONSTANTS: &[&str] = &[
 ];
 
 /// Structures used behind a pointer only: declared, not defined.
-const OPAQUE: &[&str] = &["ibv_ah", "ibv_mw", "ibv_srq", "ibv_wq", "verbs_ex_private"];
+const OPAQUE: &[&str] = &["ibv_ah", "ibv_mw", "ibv_rwq_ind_table", "ibv_wq", "ibv_xrcd", "verbs_ex_private"];
 
 /// Tables of operations, and the ones that are called; the others keep their place only.
 const SLOTS: &[(&str, &[&str])] = &[
-    ("ibv_context_ops", &["poll_cq", "req_notify_cq", "post_send", "post_recv"]),
-    ("verbs_context", &["query_port", "query_device_ex"]),
+    ("ibv_context_ops", &["poll_cq", "req_notify_cq", "post_send", "post_recv", "post_srq_recv"]),
+    ("verbs_context", &["query_port", "query_device_ex", "create_cq_ex", "create_qp_ex"]),
+    (
+        "ibv_cq_ex",
+        &[
+            "start_poll",
+            "next_poll",
+            "end_poll",
+            "read_opcode",
+            "read_vendor_err",
+            "read_byte_len",
+            "read_imm_data",
+            "read_qp_num",
+            "read_wc_flags",
+        ],
+    ),
+    (
+        "ibv_qp_ex",
+        &[
+            "wr_atomic_cmp_swp",
+            "wr_atomic_fetch_add",
+            "wr_rdma_read",
+            "wr_rdma_write",
+            "wr_rdma_write_imm",
+            "wr_send",
+            "wr_send_imm",
+            "wr_set_ud_addr",
+            "wr_set_inline_data",
+            "wr_set_sge",
+            "wr_set_sge_list",
+            "wr_start",
+            "wr_complete",
+            "wr_abort",
+        ],
+    ),
 ];
 
 /// What libc declares with the layout of each architecture.
