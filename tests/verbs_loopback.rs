@@ -346,7 +346,10 @@ fn queue_pairs_that_share_their_receives_lose_nothing() {
         let (mut a, mut b) = streams(&sharing(StreamSpec { service, ..spec(op, size) }));
         let effective = b.effective();
         let of_each = effective["rx_depth"].as_u64().unwrap();
-        assert_eq!((&effective["srq"], &effective["srq_receives"]), (&true.into(), &(3 * of_each).into()));
+        assert_eq!(
+            (&effective["srq"], &effective["srq_receives"]),
+            (&true.into(), &(3 * of_each).into())
+        );
         assert!(effective["max_srq_wr"].as_u64().unwrap() >= 3 * of_each);
         for count in [1, 3, 400] {
             let counted = flow(&mut a, &mut b, count, true);
@@ -371,6 +374,72 @@ fn one_lane_may_use_up_what_all_share() {
     });
     assert_eq!(counting::allocations() - before, 0);
     assert_eq!(finished[..2], [0, 0]);
+}
+
+fn extended(spec: StreamSpec) -> StreamSpec {
+    let mut spec = spec;
+    spec.port.tuning.extended = true;
+    spec
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn extended_verbs_move_what_classic_ones_do() {
+    use Service::{Datagram, Reliable, Unreliable};
+    let cases = [
+        (Reliable, Op::Send, 0),
+        (Reliable, Op::Send, 65_536),
+        (Reliable, Op::SendImm, 8),
+        (Reliable, Op::Write, 0),
+        (Reliable, Op::Write, 4097),
+        (Reliable, Op::WriteImm, 200),
+        (Reliable, Op::Read, 65_536),
+        (Reliable, Op::FetchAdd, 8),
+        (Reliable, Op::CmpSwap, 8),
+        (Unreliable, Op::Write, 65_536),
+        (Unreliable, Op::SendImm, 8),
+        (Datagram, Op::Send, 1024),
+        (Datagram, Op::SendImm, 0),
+    ];
+    for (service, op, size) in cases {
+        let (mut a, mut b) = streams(&extended(StreamSpec { service, ..spec(op, size) }));
+        assert_eq!(a.effective()["verbs"], "ibv_wr_*, CQ ex");
+        let seen = !op.fetches();
+        for count in [1, 3, 200] {
+            let arrived = if seen { 2 * count } else { 0 };
+            let counted = flow(&mut a, &mut b, count, seen);
+            assert_eq!(counted, (2 * count, arrived), "{service:?} {op:?} of {size} bytes");
+        }
+    }
+    let (mut a, mut b) = streams(&extended(sharing(spec(Op::Send, 64))));
+    assert_eq!(flow(&mut a, &mut b, 100, true), (300, 300), "with shared receives");
+    let before = counting::allocations();
+    let mut finished = vec![0; a.lanes()];
+    until("the messages to arrive", || {
+        a.start(0, 5).unwrap();
+        a.finished(&mut finished).unwrap();
+        b.arrived().unwrap() > 1000
+    });
+    assert_eq!(counting::allocations() - before, 0);
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn a_failed_completion_says_the_same_by_extended_verbs() {
+    let mut spec = extended(StreamSpec { lanes: 1, ..spec(Op::Write, 64) });
+    spec.port.tuning.retry_count = Some(1);
+    let (mut a, b) = streams(&spec);
+    drop(b);
+    a.start(0, 4).unwrap();
+    let mut finished = [0];
+    let deadline = Instant::now() + PATIENCE;
+    let failure = loop {
+        match a.finished(&mut finished) {
+            Err(failure) => break failure,
+            Ok(_) => assert!(Instant::now() < deadline, "the peer is gone, and nobody says so"),
+        }
+    };
+    assert_eq!(failure.kind, FailureKind::PeerLost, "{failure}");
 }
 
 #[test]

@@ -252,6 +252,8 @@ pub struct Tuning {
     pub flow_labels: Vec<u32>,
     /// The queue pairs of an end take their receives from one queue.
     pub srq: bool,
+    /// Sends are posted by `ibv_wr_*` and completions read field by field.
+    pub extended: bool,
     /// READs outstanding per QP; none for as many as both devices can.
     pub outstanding_reads: Option<u8>,
     /// Retries after a time-out, at most 7.

@@ -123,6 +123,9 @@ pub struct PairArgs {
     /// Acknowledge time-out of 4.096 µs · 2^N; 0 is for ever [default: 16; slow or soft links: 18]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=31))]
     pub timeout: Option<u8>,
+    /// Post by ibv_post_send and poll whole completions, or by ibv_wr_* and read them field by field
+    #[arg(long, value_enum, value_name = "API", default_value_t = VerbsArg::Classic)]
+    pub verbs: VerbsArg,
     /// Let the queue pairs of a thread take their receives from one shared queue: send and
     /// send_imm, over rc and ud
     #[arg(long)]
@@ -169,6 +172,16 @@ pub enum Relaxed {
     Off,
     /// One case with, one without
     Both,
+}
+
+/// Verbs of a post and a poll.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum VerbsArg {
+    /// ibv_post_send, ibv_poll_cq
+    #[default]
+    Classic,
+    /// ibv_wr_*, extended completion queue
+    Extended,
 }
 
 /// Ways to wait for completions.

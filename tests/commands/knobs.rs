@@ -52,6 +52,7 @@ fn sockets_refuse_what_they_do_not_have_and_say_why() {
         (&["--pkey-index", "0"], &["--pkey-index: sockets have no such header field"]),
         (&["--retry-count", "3"], &["--retry-count: TCP has its own retransmission"]),
         (&["--relaxed-ordering", "both"], &["--relaxed-ordering: the kernel owns"]),
+        (&["--verbs", "extended"], &["--verbs: sockets have no work requests"]),
         (&["--huge-pages"], &["--huge-pages: the kernel owns a socket's buffers"]),
         (&["--working-set", "1GiB"], &["--working-set: the kernel copies"]),
     ];
@@ -97,6 +98,7 @@ fn values_out_of_range_are_refused_with_the_range() {
         (&["--rate-limit", "10"], &["is no rate: write bits per second"]),
         (&["--rate-limit", "1Gb/s", "--size", "0"], &["no rate of payload"]),
         (&["--poll", "sleep"], &["possible values: busy, event"]),
+        (&["--verbs", "new"], &["possible values: classic, extended"]),
         (&["--cpu", "1-0"], &["runs backwards"]),
         (&["--cpu", "x"], &["is no list of numbers"]),
         (&["--working-set", "4KiB"], &["--working-set 4 KiB: it cannot hold a message of 64 KiB"]),

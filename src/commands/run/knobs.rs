@@ -10,7 +10,7 @@ use fabbench_harness::size::size_text;
 use fabbench_harness::snapshot::{GidKind, HostFacts};
 
 use crate::cli::CaseArgs;
-use crate::cli::case::{PollArg, Relaxed};
+use crate::cli::case::{PollArg, Relaxed, VerbsArg};
 use crate::commands::CommandError;
 
 /// The knobs that no suite sets. Relaxed ordering `both` leaves it open here.
@@ -29,6 +29,7 @@ pub fn tuning(args: &CaseArgs, test: Test) -> Tuning {
         pkey_index: pairs.pkey_index,
         // A list holds ports from 49152 to 65535.
         flow_labels: sports.map(|port| flow_label(*port as u16)).chain(labels).collect(),
+        extended: pairs.verbs == VerbsArg::Extended,
         srq: pairs.srq,
         outstanding_reads: pairs.outstanding_reads,
         retry_count: pairs.retry_count,
@@ -170,7 +171,7 @@ fn shared_receives(op: Op, transport: Transport) -> Result<(), CommandError> {
 }
 
 /// Whether it was typed, the flag, why sockets have no such thing.
-fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 18] {
+fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 19] {
     const BUFFERS: &str = "the kernel sizes a socket's queue by itself; it is for verbs";
     const HEADER: &str = "sockets have no such header field; it is for verbs";
     const RELIABLE: &str = "TCP has its own retransmission, set by the kernel; it is for verbs";
@@ -191,6 +192,7 @@ fn on_sockets(args: &CaseArgs) -> [(bool, &'static str, &'static str); 18] {
         (pairs.pkey_index.is_some(), "--pkey-index", HEADER),
         (pairs.udp_sport.is_some(), "--udp-sport", "TCP is not in UDP"),
         (pairs.flow_label.is_some(), "--flow-label", "the kernel gives each socket its own"),
+        (pairs.verbs == VerbsArg::Extended, "--verbs", "sockets have no work requests"),
         (pairs.srq, "--srq", "sockets have no receives to post; it is for verbs"),
         (pairs.outstanding_reads.is_some(), "--outstanding-reads", "sockets have no READ"),
         (args.place.huge_pages, "--huge-pages", "the kernel owns a socket's buffers"),

@@ -15,6 +15,7 @@ pub struct CompletionQueue(Arc<Inner>);
 
 struct Inner {
     raw: NonNull<ffi::ibv_cq>,
+    extended: Option<ExtendedPolls>,
     context: Context,
     channel: Option<CompletionChannel>,
 }
@@ -46,14 +47,54 @@ impl CompletionQueue {
         })?;
         Ok(CompletionQueue(Arc::new(Inner {
             raw,
+            extended: None,
             context: context.clone(),
             channel: channel.cloned(),
         })))
     }
 
+    /// The same by the extended verb: completions are read field by field.
+    pub fn extended(
+        context: &Context,
+        entries: u32,
+        channel: Option<&CompletionChannel>,
+    ) -> Result<CompletionQueue> {
+        let none = std::ptr::null_mut();
+        let wanted =
+            ffi::IBV_WC_EX_WITH_BYTE_LEN | ffi::IBV_WC_EX_WITH_IMM | ffi::IBV_WC_EX_WITH_QP_NUM;
+        // SAFETY: numbers and null pointers.
+        let mut request: ffi::ibv_cq_init_attr_ex = unsafe { std::mem::zeroed() };
+        request.cqe = entries;
+        request.channel = channel.map_or(none, |channel| channel.0.raw.as_ptr());
+        request.wc_flags = u64::from(wanted);
+        let failed = |errno| {
+            CallError::new(Operation::CreateCqEx, context.name(), errno)
+                .with_detail(format!("{entries} entries asked for"))
+        };
+        let raw = context.create_cq_ex(&mut request).map_err(failed)?;
+        // SAFETY: just made; the queue keeps it alive.
+        let polls = unsafe { ExtendedPolls::of(raw, context.quirks().polls_singly) };
+        let queue = CompletionQueue(Arc::new(Inner {
+            raw: raw.cast(),
+            extended: polls,
+            context: context.clone(),
+            channel: channel.cloned(),
+        }));
+        match queue.0.extended.is_some() {
+            true => Ok(queue),
+            false => Err(failed(libc::EOPNOTSUPP).into()),
+        }
+    }
+
     /// Moves completions into `done`, returns how many; 0 when there is none.
     #[inline]
     pub fn poll(&self, done: &mut [WorkCompletion]) -> Result<usize> {
+        if let Some(extended) = &self.0.extended {
+            // SAFETY: the queue is alive.
+            let polled = unsafe { extended.poll(done) };
+            return polled
+                .map_err(|errno| CallError::new(Operation::PollCq, self.device(), errno).into());
+        }
         let raw = self.0.raw.as_ptr();
         let len = i32::try_from(done.len()).unwrap_or(i32::MAX);
         // SAFETY: the queue is alive; the array has `len` places of the library's structure.
@@ -103,6 +144,121 @@ impl CompletionQueue {
     #[cold]
     fn missing<T>(&self) -> Result<T> {
         Err(CallError::new(Operation::PollCq, self.device(), libc::EOPNOTSUPP).into())
+    }
+}
+
+/// How completions are read field by field. Resolved once: the loop asks nothing.
+struct ExtendedPolls {
+    raw: NonNull<ffi::ibv_cq_ex>,
+    /// One completion from each start to its end.
+    singly: bool,
+    start: unsafe extern "C" fn(*mut ffi::ibv_cq_ex, *mut ffi::ibv_poll_cq_attr) -> i32,
+    next: unsafe extern "C" fn(*mut ffi::ibv_cq_ex) -> i32,
+    end: unsafe extern "C" fn(*mut ffi::ibv_cq_ex),
+    opcode: Field,
+    flags: Field,
+    qp_num: Field,
+    byte_len: Field,
+    immediate: Field,
+    vendor_err: Field,
+}
+
+type Field = unsafe extern "C" fn(*mut ffi::ibv_cq_ex) -> u32;
+
+impl ExtendedPolls {
+    /// Of an extended queue; none where the driver lacks what was asked for.
+    ///
+    /// # Safety
+    /// `raw` is alive for as long as the value is used.
+    unsafe fn of(raw: NonNull<ffi::ibv_cq_ex>, singly: bool) -> Option<ExtendedPolls> {
+        // SAFETY: alive, by contract.
+        let calls = unsafe { raw.as_ref() };
+        Some(ExtendedPolls {
+            raw,
+            singly,
+            start: calls.start_poll?,
+            next: calls.next_poll?,
+            end: calls.end_poll?,
+            opcode: calls.read_opcode?,
+            flags: calls.read_wc_flags?,
+            qp_num: calls.read_qp_num?,
+            byte_len: calls.read_byte_len?,
+            immediate: calls.read_imm_data?,
+            vendor_err: calls.read_vendor_err?,
+        })
+    }
+
+    /// As [`CompletionQueue::poll`]; an errno on failure.
+    ///
+    /// # Safety
+    /// The queue is alive.
+    #[inline]
+    unsafe fn poll(&self, done: &mut [WorkCompletion]) -> std::result::Result<usize, i32> {
+        let mut count = 0;
+        while count < done.len() {
+            // SAFETY: alive, by contract.
+            let found = unsafe { self.poll_some(&mut done[count..]) }?;
+            count += found;
+            if found == 0 || !self.singly {
+                break;
+            }
+        }
+        Ok(count)
+    }
+
+    /// From one start to its end: one completion where they come singly.
+    ///
+    /// # Safety
+    /// The queue is alive.
+    #[inline]
+    unsafe fn poll_some(&self, done: &mut [WorkCompletion]) -> std::result::Result<usize, i32> {
+        let mut request = ffi::ibv_poll_cq_attr { comp_mask: 0 };
+        let most = if self.singly { 1 } else { done.len() };
+        let raw = self.raw.as_ptr();
+        // SAFETY: alive, by contract; fields are read between start and end only.
+        unsafe {
+            match (self.start)(raw, &mut request) {
+                0 => {}
+                libc::ENOENT => return Ok(0),
+                errno => return Err(errno.abs()),
+            }
+            let (mut count, mut status) = (0, 0);
+            while status == 0 && count < most {
+                self.read(&mut done[count].0);
+                count += 1;
+                if count < most {
+                    status = (self.next)(raw);
+                }
+            }
+            (self.end)(raw);
+            if status == 0 || status == libc::ENOENT { Ok(count) } else { Err(status.abs()) }
+        }
+    }
+
+    /// The completion at hand.
+    ///
+    /// # Safety
+    /// Between start and end.
+    #[inline]
+    unsafe fn read(&self, done: &mut ffi::ibv_wc) {
+        let raw = self.raw.as_ptr();
+        // SAFETY: by contract.
+        unsafe {
+            done.wr_id = (*raw).wr_id;
+            done.status = (*raw).status;
+            done.qp_num = (self.qp_num)(raw);
+            if done.status != ffi::IBV_WC_SUCCESS {
+                done.vendor_err = (self.vendor_err)(raw);
+                return;
+            }
+            done.opcode = (self.opcode)(raw);
+            done.wc_flags = 0;
+            if done.opcode & ffi::IBV_WC_RECV != 0 {
+                done.wc_flags = (self.flags)(raw);
+                done.byte_len = (self.byte_len)(raw);
+                done.__bindgen_anon_1.imm_data = (self.immediate)(raw);
+            }
+        }
     }
 }
 

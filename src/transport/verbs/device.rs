@@ -369,6 +369,34 @@ macro_rules! extended_verb {
     };
 }
 
+impl Context {
+    /// A completion queue of the extended kind; an errno on failure.
+    pub(super) fn create_cq_ex(
+        &self,
+        request: &mut ffi::ibv_cq_init_attr_ex,
+    ) -> std::result::Result<NonNull<ffi::ibv_cq_ex>, i32> {
+        // SAFETY: the context is open; what the request points to is alive.
+        let raw = unsafe {
+            let verb = extended_verb!(self.0.raw, create_cq_ex).ok_or(libc::EOPNOTSUPP)?;
+            verb(self.raw(), request)
+        };
+        NonNull::new(raw).ok_or_else(last_errno)
+    }
+
+    /// A queue pair of the extended kind; an errno on failure.
+    pub(super) fn create_qp_ex(
+        &self,
+        request: &mut ffi::ibv_qp_init_attr_ex,
+    ) -> std::result::Result<NonNull<ffi::ibv_qp>, i32> {
+        // SAFETY: as above.
+        let raw = unsafe {
+            let verb = extended_verb!(self.0.raw, create_qp_ex).ok_or(libc::EOPNOTSUPP)?;
+            verb(self.raw(), request)
+        };
+        NonNull::new(raw).ok_or_else(last_errno)
+    }
+}
+
 /// Port attributes by the extended verb, the only one that knows `active_speed_ex`; else by the
 /// exported function, which fills the shorter structure of old.
 ///

@@ -144,6 +144,8 @@ pub enum Operation {
     CreateCompChannel,
     /// `ibv_create_cq`.
     CreateCq,
+    /// `ibv_create_cq_ex`.
+    CreateCqEx,
     /// `ibv_poll_cq`.
     PollCq,
     /// `ibv_req_notify_cq`.
@@ -152,6 +154,8 @@ pub enum Operation {
     GetCqEvent,
     /// `ibv_create_qp`.
     CreateQp,
+    /// `ibv_create_qp_ex`.
+    CreateQpEx,
     /// `ibv_create_srq`.
     CreateSrq,
     /// `ibv_create_ah`.
@@ -184,10 +188,12 @@ impl Operation {
             Operation::RegMr => "register memory",
             Operation::CreateCompChannel => "create a completion channel",
             Operation::CreateCq => "create a completion queue",
+            Operation::CreateCqEx => "create an extended completion queue",
             Operation::PollCq => "poll the completion queue",
             Operation::RequestNotify => "arm the completion queue",
             Operation::GetCqEvent => "wait for a completion",
             Operation::CreateQp => "create a queue pair",
+            Operation::CreateQpEx => "create an extended queue pair",
             Operation::CreateSrq => "create a shared receive queue",
             Operation::CreateAh => "create an address handle",
             Operation::ModifyInit => "move the queue pair to INIT",
@@ -235,6 +241,9 @@ impl Operation {
                  check routes and VLAN, or choose another GID or rail"
             }
             (O::ModifyRts, libc::EINVAL) => "more outstanding READs than the device can have",
+            (O::CreateQpEx | O::CreateCqEx, libc::EOPNOTSUPP | libc::ENOSYS | libc::EINVAL) => {
+                "the driver or the library does not offer it: use --verbs classic"
+            }
             (O::CreateSrq, libc::EOPNOTSUPP | libc::ENOSYS) => {
                 "the device offers no shared receive queue: leave --srq away"
             }

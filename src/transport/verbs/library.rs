@@ -212,6 +212,7 @@ symbols! {
         ibv_destroy_ah: "IBVERBS_1.1",
     }
     optional {
+        ibv_qp_to_qp_ex: "IBVERBS_1.6",
         ibv_reg_mr_iova2: "IBVERBS_1.8",
         _ibv_query_gid_table: "IBVERBS_1.11",
         ibv_reg_dmabuf_mr: "IBVERBS_1.12",

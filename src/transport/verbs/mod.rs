@@ -8,6 +8,7 @@ pub mod ah;
 pub mod cq;
 pub mod device;
 pub mod error;
+mod extended;
 pub mod ffi;
 mod gid;
 pub mod library;

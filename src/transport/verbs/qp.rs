@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use super::cq::CompletionQueue;
 use super::device::{Context, report_leak};
 use super::error::{CallError, Operation, Result, last_errno};
+use super::extended::{ExtendedSends, operations};
 use super::ffi;
 use super::mr::Access;
 use super::pd::ProtectionDomain;
@@ -56,15 +57,31 @@ impl Service {
     }
 }
 
+/// What a queue pair is to be.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Where its completions go.
+    pub cq: &'a CompletionQueue,
+    /// Where it takes its receives from; none for a queue of its own.
+    pub srq: Option<&'a SharedReceiveQueue>,
+    /// What it promises.
+    pub service: Service,
+    /// What it holds.
+    pub capacity: Capacity,
+    /// Sends are posted by `ibv_wr_*`.
+    pub extended: bool,
+}
+
 /// A queue pair. Destroyed on drop, before its parents.
 pub struct QueuePair {
     raw: NonNull<ffi::ibv_qp>,
+    /// Posts sends by `ibv_wr_*`.
+    extended: Option<ExtendedSends>,
     service: Service,
     granted: Capacity,
     pd: ProtectionDomain,
-    // Held, since the device writes to them until the queue pair is gone.
-    _send_cq: CompletionQueue,
-    _receive_cq: CompletionQueue,
+    // Held, since the device writes to it until the queue pair is gone.
+    _cq: CompletionQueue,
     // Held likewise.
     _srq: Option<SharedReceiveQueue>,
 }
@@ -73,30 +90,26 @@ pub struct QueuePair {
 unsafe impl Send for QueuePair {}
 
 impl QueuePair {
-    /// A queue pair in RESET whose sends are signalled one by one as they ask; with `srq` it takes
-    /// its receives from there. Inline that the device does not grant is asked for in smaller
-    /// portions, down to none.
-    pub fn new(
-        pd: &ProtectionDomain,
-        send_cq: &CompletionQueue,
-        receive_cq: &CompletionQueue,
-        wanted: Capacity,
-        service: Service,
-        srq: Option<&SharedReceiveQueue>,
-    ) -> Result<QueuePair> {
-        let mut inline = wanted.inline;
+    /// A queue pair in RESET whose sends are signalled one by one as they ask. Inline that the
+    /// device does not grant is asked for in smaller portions, down to none.
+    pub fn new(pd: &ProtectionDomain, wanted: &Wanted) -> Result<QueuePair> {
+        let mut inline = wanted.capacity.inline;
         loop {
-            let wanted = Capacity { inline, ..wanted };
-            match QueuePair::create(pd, send_cq, receive_cq, wanted, service, srq) {
+            let capacity = Capacity { inline, ..wanted.capacity };
+            match QueuePair::create(pd, &Wanted { capacity, ..*wanted }) {
                 Err(libc::EINVAL | libc::ENOMEM | libc::EOPNOTSUPP) if inline > 0 => {
                     inline = if inline > 32 { inline / 2 } else { 0 };
                 }
                 Ok(pair) => return Ok(pair),
                 Err(errno) => {
                     let context = pd.context();
-                    let Capacity { sends, receives, .. } = wanted;
+                    let Capacity { sends, receives, .. } = capacity;
                     let most = context.limits().max_qp_wr;
-                    return Err(CallError::new(Operation::CreateQp, context.name(), errno)
+                    let operation = match wanted.extended {
+                        true => Operation::CreateQpEx,
+                        false => Operation::CreateQp,
+                    };
+                    return Err(CallError::new(operation, context.name(), errno)
                         .with_detail(format!(
                             "{sends} sends and {receives} receives asked for, \
                              the device allows {most} each"
@@ -107,47 +120,65 @@ impl QueuePair {
         }
     }
 
-    fn create(
-        pd: &ProtectionDomain,
-        send_cq: &CompletionQueue,
-        receive_cq: &CompletionQueue,
-        wanted: Capacity,
-        service: Service,
-        srq: Option<&SharedReceiveQueue>,
-    ) -> std::result::Result<QueuePair, i32> {
-        let mut request = ffi::ibv_qp_init_attr {
-            qp_context: std::ptr::null_mut(),
-            send_cq: send_cq.raw(),
-            recv_cq: receive_cq.raw(),
-            srq: srq.map_or(std::ptr::null_mut(), SharedReceiveQueue::raw),
-            cap: ffi::ibv_qp_cap {
-                max_send_wr: wanted.sends,
-                max_recv_wr: if srq.is_some() { 0 } else { wanted.receives },
-                max_send_sge: 1,
-                // A datagram's header goes apart from its payload.
-                max_recv_sge: if service == Service::Datagram { 2 } else { 1 },
-                max_inline_data: wanted.inline,
-            },
-            qp_type: service.kind(),
-            sq_sig_all: 0,
+    fn create(pd: &ProtectionDomain, wanted: &Wanted) -> std::result::Result<QueuePair, i32> {
+        let Wanted { cq, srq, service, capacity, .. } = wanted;
+        // SAFETY: numbers and null pointers.
+        let mut request: ffi::ibv_qp_init_attr_ex = unsafe { std::mem::zeroed() };
+        request.send_cq = cq.raw();
+        request.recv_cq = cq.raw();
+        request.srq = srq.map_or(std::ptr::null_mut(), SharedReceiveQueue::raw);
+        request.cap = ffi::ibv_qp_cap {
+            max_send_wr: capacity.sends,
+            max_recv_wr: if srq.is_some() { 0 } else { capacity.receives },
+            max_send_sge: 1,
+            // A datagram's header goes apart from its payload.
+            max_recv_sge: if *service == Service::Datagram { 2 } else { 1 },
+            max_inline_data: capacity.inline,
         };
-        // SAFETY: domain and queues are alive, and the queue pair keeps them so.
-        let raw = unsafe { (pd.context().symbols().ibv_create_qp)(pd.raw(), &mut request) };
-        let raw = NonNull::new(raw).ok_or_else(last_errno)?;
+        request.qp_type = service.kind();
+        let raw = match wanted.extended {
+            true => {
+                request.comp_mask = ffi::IBV_QP_INIT_ATTR_PD | ffi::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+                request.pd = pd.raw();
+                let atomics = pd.context().limits().has_atomics();
+                request.send_ops_flags = operations(service.kind(), atomics);
+                pd.context().create_qp_ex(&mut request)?
+            }
+            false => {
+                let request: *mut ffi::ibv_qp_init_attr_ex = &mut request;
+                let create = pd.context().symbols().ibv_create_qp;
+                // SAFETY: domain and queues are alive, and the queue pair keeps them so; the plain
+                // structure is the beginning of the extended one.
+                let raw = unsafe { create(pd.raw(), request.cast()) };
+                NonNull::new(raw).ok_or_else(last_errno)?
+            }
+        };
         let granted = Capacity {
             sends: request.cap.max_send_wr,
             receives: request.cap.max_recv_wr,
             inline: request.cap.max_inline_data,
         };
-        Ok(QueuePair {
+        let mut pair = QueuePair {
             raw,
-            service,
+            extended: None,
+            service: *service,
             granted,
             pd: pd.clone(),
-            _send_cq: send_cq.clone(),
-            _receive_cq: receive_cq.clone(),
+            _cq: (*cq).clone(),
             _srq: srq.cloned(),
-        })
+        };
+        if wanted.extended {
+            // From here on the queue pair is destroyed when this fails.
+            pair.extended = Some(pair.extended_sends().ok_or(libc::EOPNOTSUPP)?);
+        }
+        Ok(pair)
+    }
+
+    /// What sends by `ibv_wr_*` go through; none where the library or the driver lacks it.
+    fn extended_sends(&self) -> Option<ExtendedSends> {
+        let convert = self.context().symbols().ibv_qp_to_qp_ex?;
+        // SAFETY: alive, and it lives as long as what is made of it.
+        unsafe { ExtendedSends::of(NonNull::new(convert(self.raw.as_ptr()))?) }
     }
 
     /// Number by which the peer reaches it.
@@ -246,6 +277,15 @@ impl QueuePair {
     /// or the queue pair is gone. Requests and scatter entries are copied.
     #[inline]
     pub unsafe fn post_send(&mut self, first: *mut ffi::ibv_send_wr) -> Result<()> {
+        if let Some(extended) = &self.extended {
+            // SAFETY: alive, and the list by contract.
+            let status = unsafe { extended.post(first, self.service == Service::Datagram) };
+            return if status == 0 {
+                Ok(())
+            } else {
+                Err(self.refused(Operation::PostSend, status))
+            };
+        }
         let raw = self.raw.as_ptr();
         let mut refused = std::ptr::null_mut();
         // SAFETY: alive, and the list by contract.

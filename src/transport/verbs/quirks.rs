@@ -13,6 +13,8 @@ pub struct Quirks {
     pub min_timeout: u8,
     /// Code of the wait that is asked of a sender that found no receive posted.
     pub min_rnr_timer: u8,
+    /// Extended completion queues are polled one completion at a time.
+    pub polls_singly: bool,
     /// Why.
     pub because: &'static str,
 }
@@ -25,6 +27,8 @@ const TABLE: &[Quirks] = &[
         min_timeout: 18,
         // 82 ms: with 6 retries half a second, as much as a starved virtual CPU may need.
         min_rnr_timer: 26,
+        // In rdma-core 44, end_poll after a next_poll that found nothing skips a completion.
+        polls_singly: true,
         because: "Soft-RoCE shares the CPU with fabbench: acknowledgements wait for the scheduler, \
                   and with a timeout of 14 a queue of some seconds ends in a kernel panic",
     },
@@ -34,6 +38,7 @@ const TABLE: &[Quirks] = &[
         soft: true,
         min_timeout: 18,
         min_rnr_timer: 26,
+        polls_singly: false,
         because: "software iWARP: the kernel's TCP underneath, with its delays",
     },
     Quirks {
@@ -43,6 +48,7 @@ const TABLE: &[Quirks] = &[
         min_timeout: 16,
         // 0.64 ms.
         min_rnr_timer: 12,
+        polls_singly: false,
         because: "an adapter with its own transport answers within microseconds",
     },
 ];

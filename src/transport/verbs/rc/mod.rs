@@ -30,7 +30,7 @@ use super::error::{CallError, Error, Operation};
 use super::ffi;
 use super::mr::{Access, MemoryRegion};
 use super::pd::ProtectionDomain;
-use super::qp::{Capacity, Path, Peer, QKEY, QueuePair, mtu_code};
+use super::qp::{Capacity, Path, Peer, QKEY, QueuePair, Wanted, mtu_code};
 use super::srq::SharedReceiveQueue;
 use crate::memory::{HostBuffer, Placement};
 use crate::session::protocol::PortPath;
@@ -123,14 +123,14 @@ struct Remote {
     receives: u32,
     /// Numbers of its queue pairs.
     pairs: Vec<u32>,
-    /// Datagrams: the way to its port.
-    handle: Option<AddressHandle>,
+    /// Datagrams: the ways to its port, one a flow label, for one queue pair after the other.
+    handles: Vec<AddressHandle>,
 }
 
 impl Remote {
     /// Where a datagram of `lane` goes; none on a connection.
     fn datagram(&self, lane: usize) -> Option<Datagram> {
-        let handle = self.handle.as_ref()?;
+        let handle = self.handles.get(lane % self.handles.len().max(1))?;
         let (ah, remote_qpn) = (handle.raw(), self.pairs[lane]);
         let to = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_3 { ah, remote_qpn, remote_qkey: QKEY };
         Some(Datagram(to))
@@ -165,16 +165,16 @@ impl Prepared {
             true => Some(SharedReceiveQueue::new(&pd, parts.receives())?),
             false => None,
         };
+        let wanted = Wanted {
+            cq: &cq,
+            srq: srq.as_ref(),
+            service: parts.service,
+            capacity: parts.capacity,
+            extended: parts.port.tuning.extended,
+        };
         let mut pairs = Vec::with_capacity(parts.lanes);
         for _ in 0..parts.lanes {
-            let mut pair = QueuePair::new(
-                &pd,
-                &cq,
-                &cq,
-                parts.capacity,
-                parts.service,
-                srq.as_ref(),
-            )?;
+            let mut pair = QueuePair::new(&pd, &wanted)?;
             let pkey_index = parts.port.tuning.pkey_index.unwrap_or(0);
             pair.initialise(parts.port.port, pkey_index, parts.access)?;
             pairs.push(pair);
@@ -233,12 +233,9 @@ impl Prepared {
             pair.listen(path, &to)?;
             pair.start(path, *psn)?;
         }
-        let handle = match self.service {
-            Service::Datagram => {
-                let to = Peer { qp_num: 0, psn: 0, lid: peer.lid, gid: peer.gid };
-                Some(AddressHandle::new(&self.pd, path, &to)?)
-            }
-            _ => None,
+        let handles = match self.service {
+            Service::Datagram => self.handles(peer)?,
+            _ => Vec::new(),
         };
         Ok(Remote {
             address: peer.address,
@@ -247,8 +244,23 @@ impl Prepared {
             slots: peer.slots,
             receives: peer.receives,
             pairs: peer.lanes.iter().map(|lane| lane.0).collect(),
-            handle,
+            handles,
         })
+    }
+
+    /// The ways to the port of `peer`: as many as there are flow labels, or queue pairs to use
+    /// them.
+    fn handles(&self, peer: &EndAddress) -> Result<Vec<AddressHandle>> {
+        let to = Peer { qp_num: 0, psn: 0, lid: peer.lid, gid: peer.gid };
+        let labels = match &*self.tuning.flow_labels {
+            [] => &[0],
+            labels => &labels[..labels.len().min(self.pairs.len())],
+        };
+        let handle = |&flow_label| {
+            let path = Path { flow_label, ..self.path.clone() };
+            Ok(AddressHandle::new(&self.pd, &path, &to)?)
+        };
+        labels.iter().map(handle).collect()
     }
 }
 
@@ -375,6 +387,8 @@ fn settings(
         ("rnr_retry".into(), path.rnr_retries.into()),
         ("pkey_index".into(), tuning.pkey_index.unwrap_or(0).into()),
     ]);
+    let verbs = if tuning.extended { "ibv_wr_*, CQ ex" } else { "ibv_post_send, ibv_poll_cq" };
+    settings.insert("verbs".into(), verbs.into());
     if let Some(index) = path.gid_index {
         settings.insert("gid_index".into(), index.into());
     }
@@ -420,7 +434,10 @@ fn completion_queue(context: &Context, parts: &Parts) -> Result<CompletionQueue>
         true => Some(CompletionChannel::new(context)?),
         false => None,
     };
-    Ok(CompletionQueue::new(context, entries, channel.as_ref())?)
+    Ok(match parts.port.tuning.extended {
+        true => CompletionQueue::extended(context, entries, channel.as_ref())?,
+        false => CompletionQueue::new(context, entries, channel.as_ref())?,
+    })
 }
 
 /// A fresh sequence number of 24 bits for each lane, so that packets of an earlier connection with

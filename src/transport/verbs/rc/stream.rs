@@ -990,8 +990,7 @@ mod tests {
         }
     }
 
-    const LARGE: Allowed =
-        Allowed { requests: 16_384, shared_receives: 16_384, message: 1 << 30 };
+    const LARGE: Allowed = Allowed { requests: 16_384, shared_receives: 16_384, message: 1 << 30 };
     const SMALL: Allowed = Allowed { requests: 64, ..LARGE };
 
     fn shape(spec: &StreamSpec) -> Shape {
