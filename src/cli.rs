@@ -311,6 +311,8 @@ pub enum TransportArg {
     Uc,
     /// Verbs, unreliable datagrams of at most one packet: likewise
     Ud,
+    /// Verbs, extended reliable connected: refused with the reason
+    Xrc,
     /// Sockets
     Tcp,
 }

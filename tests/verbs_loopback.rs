@@ -413,8 +413,8 @@ fn extended_verbs_move_what_classic_ones_do() {
     }
     let (mut a, mut b) = streams(&extended(sharing(spec(Op::Send, 64))));
     assert_eq!(flow(&mut a, &mut b, 100, true), (300, 300), "with shared receives");
-    let before = counting::allocations();
     let mut finished = vec![0; a.lanes()];
+    let before = counting::allocations();
     until("the messages to arrive", || {
         a.start(0, 5).unwrap();
         a.finished(&mut finished).unwrap();

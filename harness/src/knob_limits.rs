@@ -18,6 +18,8 @@ pub struct Asked {
     pub mtu: Option<u32>,
     /// UDP source ports were asked for.
     pub udp_sport: bool,
+    /// Extended reliable connections were asked for.
+    pub xrc: bool,
     /// The rest.
     pub tuning: Tuning,
 }
@@ -45,9 +47,30 @@ pub struct LimitedEnd<'a> {
 /// A sentence: flag, value, limit, object.
 pub fn check(asked: &Asked, ends: &[LimitedEnd]) -> Result<(), String> {
     ends.iter().try_for_each(|end| {
+        if asked.xrc {
+            return Err(no_xrc(end));
+        }
         queues(asked, end)?;
         path(asked, end)
     })
+}
+
+/// `IBV_DEVICE_XRC` of `device_cap_flags`.
+const XRC: u32 = 1 << 20;
+
+/// Why there are no extended reliable connections: the device lacks them, or fabbench does.
+fn no_xrc(end: &LimitedEnd) -> String {
+    let on = end.label;
+    match end.device.capabilities {
+        Some(flags) if flags & XRC == 0 => format!(
+            "--transport xrc: {on} offers no XRC (IBV_DEVICE_XRC is not in its device_cap_flags, \
+             {flags:#010x}); use --transport rc, with --srq for shared receives"
+        ),
+        _ => format!(
+            "--transport xrc: fabbench moves nothing over XRC, whatever {on} offers; use \
+             --transport rc, with --srq for shared receives"
+        ),
+    }
 }
 
 /// A limit that is 0 was not told by the device.
@@ -259,6 +282,25 @@ mod tests {
         let end = LimitedEnd { label, device, port: &port, soft: true, grh: true, udp: true };
         let text = check(&shared, &[end]).unwrap_err();
         assert!(text.starts_with("--srq: max_srq 0 on a/rxe0:1, it offers no shared"), "{text}");
+    }
+
+    #[test]
+    fn extended_connections_are_refused_with_who_lacks_them() {
+        let asked = Asked { xrc: true, ..asked() };
+        let with = |flags| {
+            let device = VerbsDevice { capabilities: flags, ..device() };
+            let port = VerbsPort::default();
+            let (label, device) = ("a/rxe0:1", &device);
+            let end = LimitedEnd { label, device, port: &port, soft: true, grh: true, udp: true };
+            check(&asked, &[end]).unwrap_err()
+        };
+        let lacking = with(Some(0x0022_3c76));
+        assert!(lacking.contains("not in its device_cap_flags, 0x00223c76"), "{lacking}");
+        assert!(lacking.starts_with("--transport xrc: a/rxe0:1 offers no XRC"), "{lacking}");
+        assert!(lacking.ends_with("use --transport rc, with --srq for shared receives"));
+        for flags in [None, Some(1 << 20)] {
+            assert!(with(flags).contains("fabbench moves nothing over XRC"));
+        }
     }
 
     #[test]

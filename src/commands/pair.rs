@@ -6,10 +6,15 @@ use fabbench_reports::model::NotMeasured;
 
 use super::run::{self, Request, transports};
 use super::{CommandError, ExitCode};
-use crate::cli::PairArgs;
+use crate::cli::{PairArgs, TransportArg};
 
 /// Runs the suite between the two hosts.
 pub fn run(args: &PairArgs) -> Result<ExitCode, CommandError> {
+    if args.transport.contains(&TransportArg::Xrc) {
+        let text =
+            "--transport xrc: no suite measures it; use rc, which carries the same operations";
+        return Err(CommandError::usage(text.into()));
+    }
     let suite = suite(&args.suite)?;
     let overrides = Overrides {
         duration: args.duration,

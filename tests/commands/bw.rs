@@ -74,7 +74,7 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         (&["--tx-depth", "0"], &["0 is not in 1..=32768"]),
         (&["--signal-every", "0"], &["0 is not in 1..=16384"]),
         (&["--direction", "up"], &["[possible values: a-b, b-a, both]"]),
-        (&["--transport", "xrc"], &["[possible values: rdma, rc, uc, ud, tcp]"]),
+        (&["--transport", "srd"], &["[possible values: rdma, rc, uc, ud, xrc, tcp]"]),
         (
             &["--transport", "uc", "--op", "read"],
             &["there is no bandwidth of READ over uc", "brings nothing back: use rc"],

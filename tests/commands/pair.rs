@@ -206,6 +206,7 @@ fn what_cannot_be_meant_is_refused_before_anything_starts() {
         (&["local", "local", "--duration", "0"], &["shorter than 10 ms"]),
         (&["local", "local", "--duration", "2"], &["try 2s or 500ms"]),
         (&["local", "local", "--repeats", "0"], &["0 is not in 1..=1000"]),
+        (&["local", "local", "--transport", "xrc"], &["--transport xrc: no suite measures it"]),
         (&["local", "local", "--mtu", "1000"], &["256, 512, 1024, 2048 or 4096"]),
         (&["local", "local", "--suite", "nosuch"], &["there is no suite \"nosuch\"", "quick"]),
         (&["local", "local", "--suite", "./nosuch.toml"], &["read suite: ./nosuch.toml: No such"]),

@@ -322,7 +322,8 @@ impl Wish {
 /// The transports of verbs that fabbench has.
 fn transports() -> Vec<String> {
     let names = TransportArg::value_variants().iter().filter_map(|t| t.to_possible_value());
-    names.map(|name| name.get_name().to_owned()).filter(|n| n != "tcp" && n != "rdma").collect()
+    let other = ["tcp", "rdma", "xrc"];
+    names.map(|name| name.get_name().to_owned()).filter(|n| !other.contains(&n.as_str())).collect()
 }
 
 /// How the figures themselves differ.

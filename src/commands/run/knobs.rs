@@ -9,8 +9,8 @@ use fabbench_harness::rails::{PairRail, RailEnd};
 use fabbench_harness::size::size_text;
 use fabbench_harness::snapshot::{GidKind, HostFacts};
 
-use crate::cli::CaseArgs;
 use crate::cli::case::{PollArg, Relaxed, VerbsArg};
+use crate::cli::{CaseArgs, TransportArg};
 use crate::commands::CommandError;
 
 /// The knobs that no suite sets. Relaxed ordering `both` leaves it open here.
@@ -80,6 +80,7 @@ pub fn asked(args: &CaseArgs, qps: u32, threads: u32, tuning: Tuning) -> Asked {
         rx_depth: args.rx_depth,
         mtu: args.devices.mtu,
         udp_sport: args.pairs.udp_sport.is_some(),
+        xrc: args.transport == TransportArg::Xrc,
         tuning,
     }
 }

@@ -728,7 +728,7 @@ pub fn text_options(output: &OutputArgs) -> text::Options {
 
 /// Transports wanted, from those typed: none typed means all.
 pub fn transports(typed: &[crate::cli::TransportArg]) -> Option<Vec<Transport>> {
-    use crate::cli::TransportArg::{Rc, Rdma, Tcp, Uc, Ud};
+    use crate::cli::TransportArg::{Rc, Rdma, Tcp, Uc, Ud, Xrc};
     if typed.is_empty() {
         return None;
     }
@@ -737,6 +737,8 @@ pub fn transports(typed: &[crate::cli::TransportArg]) -> Option<Vec<Transport>> 
         Rc => &[Transport::Rc],
         Uc => &[Transport::Uc],
         Ud => &[Transport::Ud],
+        // Refused before: no suite asks for it.
+        Xrc => &[],
         Tcp => &[Transport::Tcp],
     };
     Some(typed.iter().flat_map(one).copied().collect())

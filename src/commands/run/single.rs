@@ -68,7 +68,8 @@ impl<'a> Cases<'a> {
     fn new(test: Test, args: &'a CaseArgs) -> Result<Self, CommandError> {
         let transport = match args.transport {
             TransportArg::Tcp => Transport::Tcp,
-            TransportArg::Rc | TransportArg::Rdma => Transport::Rc,
+            // What the devices say of XRC decides how it is refused, once they are known.
+            TransportArg::Rc | TransportArg::Rdma | TransportArg::Xrc => Transport::Rc,
             TransportArg::Uc => Transport::Uc,
             TransportArg::Ud => Transport::Ud,
         };
