@@ -238,8 +238,14 @@ fn addressed_ends() -> (RcAddressed, RcAddressed) {
 }
 
 fn addressed_over(service: Service) -> (RcAddressed, RcAddressed) {
-    let spec =
-        AddressedSpec { port: port(), lanes: 2, tx_depth: 8, rx_depth: 8, buffer_len: 1 << 20 };
+    let spec = AddressedSpec {
+        port: port(),
+        lanes: 2,
+        tx_depth: 8,
+        rx_depth: 8,
+        buffer_len: 1 << 20,
+        inline: 0,
+    };
     let end = || PreparedAddressed::over(&spec, service).unwrap();
     let (a, b) = (end(), end());
     let (of_a, of_b) = (a.address().clone(), b.address().clone());
@@ -560,7 +566,14 @@ fn ranges_outside_a_buffer_are_refused_before_they_are_posted() {
 #[test]
 #[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
 fn a_wrong_key_is_an_access_error_in_plain_words() {
-    let spec = AddressedSpec { port: port(), lanes: 1, tx_depth: 4, rx_depth: 4, buffer_len: 4096 };
+    let spec = AddressedSpec {
+        port: port(),
+        lanes: 1,
+        tx_depth: 4,
+        rx_depth: 4,
+        buffer_len: 4096,
+        inline: 0,
+    };
     let (a, b) = (PreparedAddressed::new(&spec).unwrap(), PreparedAddressed::new(&spec).unwrap());
     let of_a = a.address().clone();
     let of_b = EndAddress { key: b.address().key ^ 0x5500, ..b.address().clone() };

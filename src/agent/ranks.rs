@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::CaseContext;
+use crate::engine::collective::carrier::OverSockets;
 use crate::engine::collective::sweep;
 use crate::engine::{End, StageCell, stall_limit};
 use crate::measure::clock::Clock;
@@ -77,7 +78,8 @@ impl Rank<'_> {
             self.context.emit(&ToCoordinator::Row { case: part.case, row: Box::new(row) });
         };
         let before = lanes.retransmits().ok();
-        sweep::run(&end, &mut lanes, &Clock, &part.sweep, &mut tell)?;
+        let mut carrier = OverSockets::new(&end, &mut lanes, &Clock, peers, part.sweep.largest())?;
+        sweep::run(&end, &mut carrier, &Clock, &part.sweep, &mut tell)?;
         if let (Some(before), Ok(after)) = (before, lanes.retransmits()) {
             let grown = i64::try_from(after.saturating_sub(before)).unwrap_or(i64::MAX);
             self.side.counters.insert("tcp/retransmitted_segments".into(), grown);

@@ -110,7 +110,31 @@ pub trait Addressed {
     /// either end: the adapter does not know of Rust's rules.
     fn memory(&mut self) -> &mut [u8];
 
-    /// Bytes of the peer's buffer that may be addressed.
+    /// A part of the local buffer for writing and two others for reading, while operations on the
+    /// rest of it go on. Only while none on these parts is under way at either end.
+    ///
+    /// # Errors
+    /// Parts that lie outside, or that overlap the one to be written.
+    fn parts(&mut self, write: Span, read: [Span; 2]) -> Result<Parts<'_>> {
+        let ranges = [write, read[0], read[1]].map(|span| {
+            let start = span.offset as usize;
+            // An empty part overlaps nothing wherever it lies.
+            if span.len == 0 { 0..0 } else { start..start + span.len as usize }
+        });
+        let found = self.memory().get_disjoint_mut(ranges);
+        let [write, a, b] = found.map_err(|error| {
+            let (kind, cause) = (FailureKind::Internal, error.to_string());
+            Failure::new(kind, "share memory", "local buffer", cause)
+        })?;
+        Ok((write, [a, b]))
+    }
+
+    /// Bytes of a message that are read when it is posted: its place may change at once.
+    fn inline(&self) -> u32 {
+        0
+    }
+
+    /// Bytes of the peer's buffer that may be addressed, of the smallest where there are several.
     fn remote_len(&self) -> u64;
 
     /// As [`Stream::idle`].
@@ -121,6 +145,9 @@ pub trait Addressed {
         Ok(false)
     }
 }
+
+/// A part of a buffer for writing, and two for reading.
+pub type Parts<'a> = (&'a mut [u8], [&'a [u8]; 2]);
 
 /// Lanes that carry bytes in order, without messages: sockets.
 pub trait Bytes {
@@ -150,6 +177,12 @@ pub struct Span {
     pub offset: u64,
     /// Length.
     pub len: u32,
+}
+
+/// Whether two ranges have a byte in common.
+pub(crate) fn overlap(a: Span, b: Span) -> bool {
+    let end = |span: Span| span.offset + u64::from(span.len);
+    a.offset < end(b) && b.offset < end(a) && a.len > 0 && b.len > 0
 }
 
 /// An addressed operation.

@@ -152,6 +152,7 @@ impl CaseEnd<'_> {
             tx_depth: VERIFY_DEPTH,
             rx_depth: VERIFY_DEPTH,
             buffer_len,
+            inline: 0,
         };
         let prepared =
             tell_failure(link, PreparedAddressed::over(&spec, service(self.prepare.transport)))?;

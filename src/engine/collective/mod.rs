@@ -6,9 +6,12 @@
 //! of a later step travel while the rest of an earlier one still arrives, and each element is
 //! reduced in the same order whatever the network does.
 
+pub mod carrier;
 pub mod kernels;
+pub mod messages;
 pub mod progress;
 pub mod schedule;
+pub mod slots;
 pub mod sockets;
 pub mod sweep;
 pub mod types;

@@ -48,6 +48,8 @@ pub struct Cost {
     pub bytes_sent: u64,
     /// Messages finished at this end.
     pub messages_sent: u64,
+    /// Parts in which these were posted, where the transport has messages of its own; else 0.
+    pub segments_sent: u64,
     /// Time in reduction kernels, ns.
     pub reduce_ns: u64,
     /// For each lane, time in which nothing moved and its next message was due, ns.

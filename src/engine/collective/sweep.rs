@@ -2,20 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::carrier::{Carrier, GUARD, How};
 use super::progress::Course;
 use super::schedule::{Algorithm, Collective, Schedule, Scope};
-use super::sockets::{Arithmetic, Cost, Runner, Vectors};
+use super::sockets::{Arithmetic, Cost};
 use super::types::{DataType, Reduction};
 use super::values::{Found, POISON, Values};
 use crate::engine::{End, Stage};
 use crate::measure::clock::Time;
 use crate::measure::histogram::Recorder;
 use crate::session::protocol::ExactLatency;
-use crate::transport::{Bytes, Failure, FailureKind, Result};
+use crate::transport::{Failure, FailureKind, Result};
 
-/// Bytes behind the vector in use whose content is known.
-const GUARD: usize = 64;
-/// What they hold.
+/// What the guard bytes hold.
 const GUARD_BYTE: u8 = 0x5c;
 /// Chunks begin at cache lines where the collective leaves that open.
 const LINE: usize = 64;
@@ -116,32 +115,37 @@ impl Sweep {
         Schedule::new(&Scope { collective, algorithm, rank, hosts, elements, align, root })
     }
 
+    fn arithmetic(&self) -> Arithmetic {
+        let reduction = self.reduces.then_some(self.reduction);
+        Arithmetic { kind: self.kind, reduction }
+    }
+
     fn values(&self, round: u64) -> Values {
         let &Sweep { collective, kind, reduction, root, seed, .. } = self;
         let seed = seed.wrapping_add(round.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Values { collective, kind, reduction, ranks: self.hosts.len(), root, seed }
     }
 
-    fn largest(&self) -> usize {
+    /// Bytes of the largest vector.
+    pub fn largest(&self) -> usize {
         usize::try_from(self.sizes.iter().copied().max().unwrap_or(0)).unwrap_or(usize::MAX)
     }
 }
 
-/// Runs a sweep over `wires`, a lane to each of [`Sweep::peers`]; tells each row as it comes.
+/// Runs a sweep by a carrier with lanes to [`Sweep::peers`] and vectors of [`Sweep::largest`]; tells
+/// each row as it comes.
 ///
 /// # Errors
-/// Those of the wires, with rank and step; rows told before stay good.
-pub fn run<B: Bytes>(
+/// Those of the carrier, with rank and step; rows told before stay good.
+pub fn run(
     end: &End,
-    wires: &mut B,
+    carrier: &mut impl Carrier,
     time: &impl Time,
     sweep: &Sweep,
     tell: &mut dyn FnMut(Row),
 ) -> Result<()> {
     let refused = |why: String| Failure::new(FailureKind::Internal, "prepare", end.object, why);
     let peers = sweep.peers().map_err(refused)?;
-    let mut buffers = Buffers::new(sweep.largest(), end)?;
-    let mut runner = Runner::new(end, wires, time);
     let mut round = 0;
     for (index, &algorithm) in sweep.algorithms.iter().enumerate() {
         for &size in &sweep.sizes {
@@ -154,35 +158,13 @@ pub fn run<B: Bytes>(
             for &in_place in places {
                 round += 1;
                 let values = sweep.values(round);
-                let mut one = One { sweep, end, time, course: &course, values, bytes, in_place };
-                let row = one.row(&mut runner, &mut buffers)?;
+                let how = How { bytes, in_place, arithmetic: sweep.arithmetic() };
+                let row = One { sweep, end, time, course: &course, values, how }.row(carrier)?;
                 tell(Row { algorithm: index, ..row });
             }
         }
     }
     Ok(())
-}
-
-/// Input and work vector for the largest size.
-struct Buffers {
-    input: Vec<u8>,
-    work: Vec<u8>,
-}
-
-impl Buffers {
-    fn new(bytes: usize, end: &End) -> Result<Buffers> {
-        let vector = || -> Result<Vec<u8>> {
-            let mut vector = Vec::new();
-            let len = bytes.saturating_add(GUARD);
-            vector.try_reserve_exact(len).map_err(|error| {
-                let cause = format!("{bytes} bytes of memory: {error}: choose a smaller -e");
-                Failure::new(FailureKind::Refused, "prepare", end.object, cause)
-            })?;
-            vector.resize(len, 0);
-            Ok(vector)
-        };
-        Ok(Buffers { input: vector()?, work: vector()? })
-    }
 }
 
 /// One size, placed one way.
@@ -192,26 +174,25 @@ struct One<'a, T> {
     time: &'a T,
     course: &'a Course,
     values: Values,
-    bytes: usize,
-    in_place: bool,
+    how: How,
 }
 
 impl<T: Time> One<'_, T> {
-    fn row<B: Bytes>(&mut self, runner: &mut Runner<B, T>, buffers: &mut Buffers) -> Result<Row> {
+    fn row(&self, carrier: &mut impl Carrier) -> Result<Row> {
         self.end.stage.set(Stage::Verify);
-        self.fill(buffers);
-        self.barrier(runner)?;
-        runner.run(self.course, &mut self.vectors(buffers), self.arithmetic())?;
-        let mut found = self.compare(buffers);
+        self.fill(carrier)?;
+        self.barrier(carrier)?;
+        carrier.run(self.course, self.how)?;
+        let mut found = self.compare(carrier)?;
         self.end.stage.set(Stage::WarmUp);
         for _ in 0..self.sweep.warmups {
-            runner.run(self.course, &mut self.vectors(buffers), self.arithmetic())?;
+            carrier.run(self.course, self.how)?;
         }
-        self.barrier(runner)?;
-        let mut row = self.timed(runner, buffers)?;
-        if !self.in_place {
+        self.barrier(carrier)?;
+        let mut row = self.timed(carrier)?;
+        if !self.how.in_place {
             self.end.stage.set(Stage::Verify);
-            let last = self.compare(buffers);
+            let last = self.compare(carrier)?;
             found.compared += last.compared;
             found.wrong += last.wrong;
             found.first = if found.first.is_empty() { last.first } else { found.first };
@@ -220,26 +201,28 @@ impl<T: Time> One<'_, T> {
         Ok(row)
     }
 
-    /// The runs that count.
-    fn timed<B: Bytes>(&self, runner: &mut Runner<B, T>, buffers: &mut Buffers) -> Result<Row> {
+    /// The runs that count, to the end of the last one's sends.
+    fn timed(&self, carrier: &mut impl Carrier) -> Result<Row> {
         self.end.stage.set(Stage::Measure);
-        runner.cost = Cost::of_lanes(self.course.peers.len());
+        *carrier.cost() = Cost::of_lanes(self.course.peers.len());
         let mut recorder = Recorder::new(1);
         let begin = self.time.now();
         let mut last = begin;
         for _ in 0..self.sweep.iterations {
-            runner.run(self.course, &mut self.vectors(buffers), self.arithmetic())?;
+            carrier.run(self.course, self.how)?;
             let now = self.time.now();
             recorder.record(now - last);
             last = now;
         }
-        let (cost, iterations) = (&runner.cost, u64::from(self.sweep.iterations.max(1)));
+        carrier.settle()?;
+        let total_ns = self.time.now() - begin;
+        let (cost, iterations) = (carrier.cost(), u64::from(self.sweep.iterations.max(1)));
         Ok(Row {
             algorithm: 0,
-            size_bytes: self.bytes as u64,
-            in_place: self.in_place,
+            size_bytes: self.how.bytes as u64,
+            in_place: self.how.in_place,
             iterations: self.sweep.iterations,
-            total_ns: last - begin,
+            total_ns,
             histogram: recorder.encoded(),
             exact: recorder.exact(),
             messages: cost.messages_sent / iterations,
@@ -255,44 +238,37 @@ impl<T: Time> One<'_, T> {
         self.course.peers.iter().copied().zip(lanes.iter().copied()).collect()
     }
 
-    fn barrier<B: Bytes>(&self, runner: &mut Runner<B, T>) -> Result<()> {
-        runner.barrier(self.sweep.rank, self.sweep.hosts.len(), &self.course.peers)
+    fn barrier(&self, carrier: &mut impl Carrier) -> Result<()> {
+        carrier.barrier(self.sweep.rank, self.sweep.hosts.len())
     }
 
     /// Own numbers where they belong, poison where the result will be.
-    fn fill(&self, buffers: &mut Buffers) {
-        let place = if self.in_place { &mut buffers.work } else { &mut buffers.input };
-        self.values.fill(self.sweep.rank, 0, &mut place[..self.bytes]);
-        if !self.in_place {
-            buffers.work[..self.bytes].fill(POISON);
+    fn fill(&self, carrier: &mut impl Carrier) -> Result<()> {
+        let How { bytes, in_place, .. } = self.how;
+        let place = if in_place { carrier.work()? } else { carrier.input()? };
+        self.values.fill(self.sweep.rank, 0, &mut place[..bytes]);
+        let work = carrier.work()?;
+        if !in_place {
+            work[..bytes].fill(POISON);
         }
-        buffers.work[self.bytes..][..GUARD].fill(GUARD_BYTE);
-    }
-
-    fn vectors<'b>(&self, buffers: &'b mut Buffers) -> Vectors<'b> {
-        let input = (!self.in_place).then_some(&buffers.input[..self.bytes]);
-        Vectors { input, work: &mut buffers.work[..self.bytes] }
-    }
-
-    fn arithmetic(&self) -> Arithmetic {
-        let reduction = self.sweep.reduces.then_some(self.sweep.reduction);
-        Arithmetic { kind: self.sweep.kind, reduction }
+        work[bytes..][..GUARD].fill(GUARD_BYTE);
+        Ok(())
     }
 
     /// Without reduction sums are none: nothing is compared.
-    fn compare(&self, buffers: &Buffers) -> Found {
+    fn compare(&self, carrier: &mut impl Carrier) -> Result<Found> {
         if self.sweep.collective.reduces() && !self.sweep.reduces {
-            return Found::default();
+            return Ok(Found::default());
         }
-        let (work, rank) = (&buffers.work[..self.bytes], self.sweep.rank);
-        let mut found = self.values.compare(rank, &self.course.schedule, work);
-        let behind = &buffers.work[self.bytes..][..GUARD];
-        let strayed = behind.iter().filter(|byte| **byte != GUARD_BYTE).count();
+        let (work, rank) = (carrier.work()?, self.sweep.rank);
+        let (result, behind) = work.split_at(self.how.bytes);
+        let mut found = self.values.compare(rank, &self.course.schedule, result);
+        let strayed = behind[..GUARD].iter().filter(|byte| **byte != GUARD_BYTE).count();
         if strayed > 0 {
             found.wrong += 1;
             let text = format!("rank {rank}: {strayed} bytes behind the vector were overwritten");
             found.first = if found.first.is_empty() { text } else { found.first };
         }
-        found
+        Ok(found)
     }
 }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 use super::{
-    BATCH, EndAddress, Parts, Prepared, Remote, SLEEP, completion_failure, settings, should_sleep,
+    BATCH, EndAddress, Parts as Made, Prepared, Remote, SLEEP, completion_failure, settings,
+    should_sleep,
 };
 use fabbench_harness::plan::Poll;
 
@@ -15,7 +16,7 @@ use crate::transport::verbs::ffi;
 use crate::transport::verbs::mr::{Access, MemoryRegion};
 use crate::transport::verbs::qp::{Capacity, GRH, QueuePair, Service};
 use crate::transport::{
-    Addressed, Completion, Failure, FailureKind, Operation, Request, Result, Span,
+    Addressed, Completion, Failure, FailureKind, Operation, Parts, Request, Result, Span, overlap,
 };
 
 /// Where and with what an atomic works.
@@ -34,6 +35,8 @@ pub struct AddressedSpec {
     pub rx_depth: u32,
     /// Bytes of the local buffer.
     pub buffer_len: usize,
+    /// Bytes of a message that may be carried inside its request.
+    pub inline: u32,
 }
 
 /// An addressed end that does not yet know its peer.
@@ -72,11 +75,11 @@ impl PreparedAddressed {
                 access = access | Access::REMOTE_ATOMIC;
             }
         }
-        let parts = Parts {
+        let parts = Made {
             port: spec.port.clone(),
             service,
             lanes: spec.lanes,
-            capacity: Capacity { sends: tx_depth, receives: rx_depth, inline: 0 },
+            capacity: Capacity { sends: tx_depth, receives: rx_depth, inline: spec.inline },
             access,
             // Headers of datagrams go behind the payload.
             buffer_len: match service {
@@ -96,12 +99,34 @@ impl PreparedAddressed {
         &self.prepared.address
     }
 
+    /// What the peer `index` of `peers` has to know, each of which gets as many lanes.
+    pub fn address_for(&self, index: usize, peers: usize) -> EndAddress {
+        let all = &self.prepared.address;
+        let each = all.lanes.len() / peers.max(1);
+        EndAddress { lanes: all.lanes[index * each..][..each].to_vec(), ..all.clone() }
+    }
+
     /// Connects to the peer.
     ///
     /// # Errors
     /// What the device refuses: usually an address that leads nowhere.
-    pub fn connect(mut self, peer: &EndAddress) -> Result<RcAddressed> {
-        let remote = self.prepared.connect(peer)?;
+    pub fn connect(self, peer: &EndAddress) -> Result<RcAddressed> {
+        self.connect_each(std::slice::from_ref(peer))
+    }
+
+    /// Connects to several peers over one buffer: the first lanes to the first, the next ones to
+    /// the second, to each as many.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn connect_each(mut self, peers: &[EndAddress]) -> Result<RcAddressed> {
+        let each = self.prepared.pairs.len() / peers.len().max(1);
+        let remotes = peers
+            .iter()
+            .enumerate()
+            .map(|(at, peer)| self.prepared.connect_some(at * each..(at + 1) * each, peer))
+            .collect::<Result<Vec<_>>>()?;
+        let inline = self.prepared.inline();
         let Prepared { pairs, cq, region, context, object, path, tuning, service, .. } =
             self.prepared;
         let settings = settings(&path, &tuning, region.buffer());
@@ -123,7 +148,9 @@ impl PreparedAddressed {
             lanes,
             cq,
             region,
-            remote,
+            remotes,
+            each: each.max(1),
+            inline,
             service,
             len: self.len,
             numbers,
@@ -146,7 +173,11 @@ pub struct RcAddressed {
     lanes: Vec<Lane>,
     cq: CompletionQueue,
     region: MemoryRegion,
-    remote: Remote,
+    /// One for each peer, and how many lanes go to each.
+    remotes: Vec<Remote>,
+    each: usize,
+    /// Bytes that are carried inside a request.
+    inline: u32,
     service: Service,
     /// Bytes of the buffer that may be addressed.
     len: usize,
@@ -198,12 +229,19 @@ impl RcAddressed {
         Ok(ffi::ibv_sge { addr, length: span.len, lkey: self.region.local_key() })
     }
 
+    /// Who is at the other end of a lane.
+    #[inline]
+    fn remote(&self, lane: usize) -> &Remote {
+        &self.remotes[lane / self.each]
+    }
+
     fn remote_address(&self, request: &Request) -> Result<u64> {
         let (offset, len) = (request.remote_offset, request.local.len);
-        if offset.checked_add(len.into()).is_none_or(|end| end > self.remote.len) {
-            return Err(self.outside("remote", offset, len, self.remote.len));
+        let remote = self.remote(request.lane);
+        if offset.checked_add(len.into()).is_none_or(|end| end > remote.len) {
+            return Err(self.outside("remote", offset, len, remote.len));
         }
-        Ok(self.remote.address + offset)
+        Ok(remote.address + offset)
     }
 
     fn atomic(&self, request: &Request) -> Result<Atomic> {
@@ -217,7 +255,7 @@ impl RcAddressed {
             return Err(Failure::new(kind, "address memory", &self.object, cause));
         }
         let Request { add_or_compare: compare_add, swap, .. } = *request;
-        Ok(Atomic { remote_addr, compare_add, swap, rkey: self.remote.key })
+        Ok(Atomic { remote_addr, compare_add, swap, rkey: self.remote(request.lane).key })
     }
 
     #[cold]
@@ -270,6 +308,9 @@ impl Addressed for RcAddressed {
         wr.sg_list = &mut entry;
         wr.num_sge = i32::from(entry.length > 0);
         wr.send_flags = if request.signal { ffi::IBV_SEND_SIGNALED } else { 0 };
+        if entry.length <= self.inline && self.inline > 0 && !request.operation.fetches() {
+            wr.send_flags |= ffi::IBV_SEND_INLINE;
+        }
         wr.opcode = match request.operation {
             Operation::Send => ffi::IBV_WR_SEND,
             Operation::SendImm => ffi::IBV_WR_SEND_WITH_IMM,
@@ -280,7 +321,7 @@ impl Addressed for RcAddressed {
             Operation::CmpSwap => ffi::IBV_WR_ATOMIC_CMP_AND_SWP,
         };
         wr.__bindgen_anon_1.imm_data = request.immediate.to_be();
-        if let Some(datagram) = self.remote.datagram(request.lane) {
+        if let Some(datagram) = self.remote(request.lane).datagram(request.lane % self.each) {
             if !request.operation.is_send() {
                 let cause = format!("{:?} is no datagram", request.operation);
                 let kind = FailureKind::Internal;
@@ -291,7 +332,7 @@ impl Addressed for RcAddressed {
             wr.wr.atomic = self.atomic(request)?;
         } else if !request.operation.is_send() {
             wr.wr.rdma.remote_addr = self.remote_address(request)?;
-            wr.wr.rdma.rkey = self.remote.key;
+            wr.wr.rdma.rkey = self.remote(request.lane).key;
         }
         let lane = &mut self.lanes[request.lane];
         // SAFETY: the entry points into the region, which outlives the queue pair; the library
@@ -353,8 +394,30 @@ impl Addressed for RcAddressed {
         &mut bytes[..self.len]
     }
 
+    fn parts(&mut self, write: Span, read: [Span; 2]) -> Result<Parts<'_>> {
+        for span in [write, read[0], read[1]] {
+            self.entry(span)?;
+        }
+        if read.iter().any(|span| overlap(write, *span)) {
+            let cause = format!("{write:?} is to be written and {read:?} to be read at once");
+            return Err(Failure::new(FailureKind::Internal, "share memory", &self.object, cause));
+        }
+        let start = self.region.buffer().as_ptr();
+        // SAFETY: inside the buffer, apart from each other as was just seen, borrowed with the
+        // endpoint, and quiescent as the trait demands of the caller.
+        unsafe {
+            let at = |span: Span| start.add(span.offset as usize);
+            let read = read.map(|span| std::slice::from_raw_parts(at(span), span.len as usize));
+            Ok((std::slice::from_raw_parts_mut(at(write), write.len as usize), read))
+        }
+    }
+
+    fn inline(&self) -> u32 {
+        self.inline
+    }
+
     fn remote_len(&self) -> u64 {
-        self.remote.len
+        self.remotes.iter().map(|remote| remote.len).min().unwrap_or(0)
     }
 
     #[inline]

@@ -17,6 +17,7 @@ pub use stream::{Arrival, PreparedStream, RcStream, StreamSpec, service};
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use fabbench_harness::plan::{Poll, Tuning};
@@ -216,18 +217,21 @@ impl Prepared {
 
     /// Connects each queue pair with the peer's of the same index.
     fn connect(&mut self, peer: &EndAddress) -> Result<Remote> {
-        if peer.lanes.len() != self.pairs.len() {
-            let cause = format!(
-                "this end has {} queue pairs and the peer {}",
-                self.pairs.len(),
-                peer.lanes.len()
-            );
+        self.connect_some(0..self.pairs.len(), peer)
+    }
+
+    /// Connects some of the queue pairs with those of a peer, in their order.
+    fn connect_some(&mut self, own: Range<usize>, peer: &EndAddress) -> Result<Remote> {
+        if peer.lanes.len() != own.len() {
+            let cause =
+                format!("this end has {} queue pairs and the peer {}", own.len(), peer.lanes.len());
             return Err(Failure::new(FailureKind::Internal, "connect", &self.object, cause));
         }
         let path = &mut self.path;
         path.rd_atomic_out = path.rd_atomic_out.min(peer.rd_atomic_in);
         let mut labels = self.tuning.flow_labels.iter().copied().cycle();
-        for ((pair, psn), lane) in self.pairs.iter_mut().zip(&self.first_psns).zip(&peer.lanes) {
+        let psns = &self.first_psns[own.clone()];
+        for ((pair, psn), lane) in self.pairs[own].iter_mut().zip(psns).zip(&peer.lanes) {
             path.flow_label = labels.next().unwrap_or(0);
             let to = Peer { qp_num: lane.0, psn: lane.1, lid: peer.lid, gid: peer.gid };
             pair.listen(path, &to)?;

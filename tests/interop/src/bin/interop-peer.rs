@@ -149,6 +149,7 @@ fn over_fabbench(arguments: &Arguments) -> Result<()> {
         rx_depth: 1,
         // The message to send, then room for the one to receive.
         buffer_len: 2 * arguments.size,
+        inline: 0,
     })?;
     let mut link = Link::new(arguments)?;
     let own = prepared.address();
