@@ -5,9 +5,17 @@
 
 mod counting;
 
+use std::sync::atomic::AtomicBool;
+use std::sync::{Barrier, mpsc};
 use std::time::{Duration, Instant};
 
-use fabbench::session::protocol::PortPath;
+use fabbench::engine::collective::carrier::Carrier;
+use fabbench::engine::collective::messages::{OverMemory, Standing};
+use fabbench::engine::collective::slots::Shape;
+use fabbench::engine::collective::{Algorithm, Collective, DataType, Reduction, Row, Sweep, sweep};
+use fabbench::engine::{End, StageCell};
+use fabbench::measure::clock::Clock;
+use fabbench::session::protocol::{PortPath, Role};
 use fabbench::transport::verbs::cq::{CompletionChannel, CompletionQueue, WorkCompletion};
 use fabbench::transport::verbs::device::{Context, facts};
 use fabbench::transport::verbs::error::Error;
@@ -15,7 +23,9 @@ use fabbench::transport::verbs::rc::{
     AddressedSpec, EndAddress, PreparedAddressed, PreparedStream, RcAddressed, RcStream, Service,
     StreamSpec,
 };
-use fabbench::transport::{Addressed, Completion, FailureKind, Operation, Request, Span, Stream};
+use fabbench::transport::{
+    Addressed, Completion, Failure, FailureKind, Operation, Request, Span, Stream,
+};
 use fabbench_harness::plan::Op;
 use fabbench_harness::snapshot::GidKind;
 
@@ -652,4 +662,131 @@ fn a_quiet_device_has_no_event_that_ends_a_test() {
     let context = Context::open(&device()).unwrap();
     context.check_events().unwrap();
     assert_eq!(context.poll_event().unwrap(), None);
+}
+
+/// One rank of a sweep, from its queue pairs to its rows. `mail` brings an address from each peer,
+/// and takes one to each.
+fn rank(
+    sweep: &Sweep,
+    shape: Shape,
+    mail: &(Vec<mpsc::Sender<EndAddress>>, Vec<mpsc::Receiver<EndAddress>>),
+    all_here: &Barrier,
+) -> Result<Vec<Row>, Failure> {
+    let (me, ranks) = (sweep.rank, sweep.hosts.len());
+    let peers = sweep.peers().unwrap();
+    let prepared = PreparedAddressed::new(&AddressedSpec {
+        port: port(),
+        lanes: peers.len() * shape.channels,
+        tx_depth: shape.sends(),
+        rx_depth: shape.receives(),
+        buffer_len: shape.buffer_len(peers.len()),
+        inline: 64,
+    })?;
+    for (at, &peer) in peers.iter().enumerate() {
+        mail.0[peer].send(prepared.address_for(at, peers.len())).unwrap();
+    }
+    let theirs: Vec<EndAddress> =
+        peers.iter().map(|&peer| mail.1[peer].recv_timeout(PATIENCE).unwrap()).collect();
+    let mut wires = prepared.connect_each(&theirs)?;
+    let place = |peer: usize| {
+        let theirs = Sweep { rank: peer, ..sweep.clone() }.peers().unwrap();
+        theirs.binary_search(&me).unwrap()
+    };
+    let peers = peers.iter().map(|&peer| (peer, place(peer))).collect();
+    let standing = Standing { collective: sweep.collective, ranks, peers };
+    let (abort, stage, object) = (AtomicBool::new(false), StageCell::new(), format!("rank {me}"));
+    let end = End {
+        role: Role::Initiator,
+        object: &object,
+        abort: &abort,
+        stage: &stage,
+        patience: PATIENCE,
+        stall: PATIENCE,
+    };
+    let mut rows = Vec::new();
+    let mut carrier = OverMemory::new(&end, &mut wires, &Clock, shape, standing)?;
+    all_here.wait();
+    sweep::run(&end, &mut carrier, &Clock, sweep, &mut |row| rows.push(row))?;
+    carrier.barrier(me, ranks)?;
+    carrier.close()?;
+    all_here.wait();
+    assert_eq!(wires.guard_bytes_wrong(), 0);
+    Ok(rows)
+}
+
+/// All ranks of a sweep over one device; rows by rank.
+fn sweep_among(ranks: usize, channels: usize, segment: usize, sweep: &Sweep) -> Vec<Vec<Row>> {
+    let shape = Shape { segment, ..Shape::new(sweep.largest(), ranks, channels, None) };
+    let (mut to, mut from) = (vec![Vec::new(); ranks], Vec::new());
+    for _ in 0..ranks {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..ranks).map(|_| mpsc::channel()).unzip();
+        senders.into_iter().enumerate().for_each(|(peer, sender)| to[peer].push(sender));
+        from.push(receivers);
+    }
+    let all_here = &Barrier::new(ranks);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = to
+            .into_iter()
+            .zip(from)
+            .enumerate()
+            .map(|(me, mail)| {
+                let sweep = Sweep { rank: me, ..sweep.clone() };
+                scope.spawn(move || rank(&sweep, shape, &mail, all_here).unwrap())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn all_reduce(ranks: usize, sizes: Vec<u64>) -> Sweep {
+    Sweep {
+        collective: Collective::AllReduce,
+        algorithms: Algorithm::ALL.to_vec(),
+        kind: DataType::F32,
+        reduction: Reduction::Sum,
+        hosts: (0..ranks).collect(),
+        rank: 0,
+        root: 0,
+        sizes,
+        iterations: 1,
+        warmups: 0,
+        reduces: true,
+        seed: 7,
+    }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn collectives_of_odd_sizes_are_right_among_two_to_four_ranks() {
+    for ranks in [2, 3, 4] {
+        // 0, 1, N-1, N and N+1 elements, and several segments that end oddly; the slower the more
+        // ranks share a CPU.
+        let n = ranks as u64;
+        let odd: &[u64] = if ranks == 3 { &[0, 1, 2, 3, 4, 10_007] } else { &[n + 1, 10_007] };
+        let sizes = odd.iter().map(|elements| 4 * elements).collect();
+        let sweep = all_reduce(ranks, sizes);
+        for rows in sweep_among(ranks, 1 + ranks % 2, 4096, &sweep) {
+            assert_eq!(rows.len(), 5 * odd.len() * 2);
+            for row in rows {
+                let name = (ranks, sweep.algorithms[row.algorithm], row.size_bytes, row.in_place);
+                assert_eq!((row.wrong, row.first_wrong.as_str()), (0, ""), "{name:?}");
+                assert!(row.compared > 0 || row.size_bytes == 0, "{name:?}");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a device: FABBENCH_TEST_DEVICE"]
+fn the_other_collectives_are_right_and_send_what_is_theirs() {
+    for collective in Collective::ALL {
+        let algorithms = collective.algorithms().to_vec();
+        let sweep = Sweep { collective, algorithms, ..all_reduce(3, vec![12, 60_000]) };
+        for row in sweep_among(3, 1, 8192, &sweep).into_iter().flatten() {
+            assert_eq!(row.wrong, 0, "{collective:?}: {}", row.first_wrong);
+            if collective == Collective::AllGather {
+                assert_eq!((row.messages, row.bytes), (2, 2 * row.size_bytes / 3));
+            }
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! One end of a case, from what is asked to what was measured.
 
-mod place;
+pub(super) mod place;
 mod sockets;
 mod verbs;
 

@@ -1,5 +1,8 @@
 //! One rank of a collective: finds its peers, then sweeps.
 
+mod verbs;
+
+use std::cell::Cell;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -32,11 +35,11 @@ pub(super) fn run(part: &RankPart, context: &CaseContext) {
         part,
         context,
         side: SideResult::default(),
-        setup: Some("connect"),
+        setup: Cell::new(Some("connect")),
         stage: StageCell::new(),
     };
     let result = rank.conduct();
-    let stage = rank.setup.unwrap_or_else(|| rank.stage.get().word()).to_string();
+    let stage = rank.setup.get().unwrap_or_else(|| rank.stage.get().word()).to_string();
     let side = Box::new(rank.side);
     context.emit(&match result {
         Ok(()) => ToCoordinator::Done { case, side },
@@ -49,7 +52,7 @@ struct Rank<'a> {
     context: &'a CaseContext,
     side: SideResult,
     /// Stage before the sweep runs; none once it does.
-    setup: Option<&'static str>,
+    setup: Cell<Option<&'static str>>,
     stage: StageCell,
 }
 
@@ -58,33 +61,48 @@ impl Rank<'_> {
         let part = self.part;
         let peers = part.sweep.peers().map_err(|why| self.internal(&why))?;
         let sockets = self.connect(&peers)?;
-        self.setup = Some("prepare");
+        self.setup.set(Some("prepare"));
+        match &part.verbs {
+            Some(verbs) if !peers.is_empty() => self.over_verbs(verbs, &peers, sockets),
+            _ => self.over_sockets(peers, sockets),
+        }
+    }
+
+    fn over_sockets(&mut self, peers: Vec<usize>, sockets: Vec<TcpStream>) -> Result<()> {
+        let part = self.part;
         let mut lanes = TcpLanes::new(sockets, 1, self.polling())?;
         self.context.emit(&ToCoordinator::Ready { case: part.case });
         self.context.wait_for_go(PATIENCE)?;
-        self.setup = None;
-        let largest = part.sweep.sizes.iter().copied().max().unwrap_or(0);
-        let steps = 2 * part.sweep.hosts.len() as u64;
-        let predicted = largest.saturating_mul(1_000_000_000 / SLOWEST).saturating_mul(steps);
-        let end = End {
-            role: Role::Initiator,
-            object: &part.name,
-            abort: self.context.abort(),
-            stage: &self.stage,
-            patience: PATIENCE,
-            stall: stall_limit(Duration::from_nanos(predicted) / 50),
-        };
+        self.setup.set(None);
         let mut tell = |row| {
             self.context.emit(&ToCoordinator::Row { case: part.case, row: Box::new(row) });
         };
         let before = lanes.retransmits().ok();
-        let mut carrier = OverSockets::new(&end, &mut lanes, &Clock, peers, part.sweep.largest())?;
+        let end = self.end();
+        let largest = part.sweep.largest();
+        let mut carrier = OverSockets::new(&end, &mut lanes, &Clock, peers, largest)?;
         sweep::run(&end, &mut carrier, &Clock, &part.sweep, &mut tell)?;
         if let (Some(before), Ok(after)) = (before, lanes.retransmits()) {
             let grown = i64::try_from(after.saturating_sub(before)).unwrap_or(i64::MAX);
             self.side.counters.insert("tcp/retransmitted_segments".into(), grown);
         }
         Ok(())
+    }
+
+    /// What the engine has to know of this rank.
+    fn end(&self) -> End<'_> {
+        let sweep = &self.part.sweep;
+        let steps = 2 * sweep.hosts.len() as u64;
+        let largest = sweep.largest() as u64;
+        let predicted = largest.saturating_mul(1_000_000_000 / SLOWEST).saturating_mul(steps);
+        End {
+            role: Role::Initiator,
+            object: &self.part.name,
+            abort: self.context.abort(),
+            stage: &self.stage,
+            patience: PATIENCE,
+            stall: stall_limit(Duration::from_nanos(predicted) / 50),
+        }
     }
 
     /// A socket to each of `peers`: a rank dials those above it and lets in those below.
@@ -118,11 +136,16 @@ impl Rank<'_> {
 
     /// Spins where this host has enough CPUs for all of its ranks.
     fn polling(&self) -> Polling {
+        let cpus = self.cpus();
+        Polling::for_cpus(if cpus >= CPUS_TO_SPIN { cpus } else { 0 })
+    }
+
+    /// CPUs for each rank of this host.
+    fn cpus(&self) -> usize {
         let hosts = &self.part.sweep.hosts;
         let own = hosts.get(self.part.sweep.rank);
         let ranks = hosts.iter().filter(|host| Some(*host) == own).count().max(1);
-        let cpus = crate::host::calls::allowed_cpus().len();
-        Polling::for_cpus(if cpus / ranks >= CPUS_TO_SPIN { cpus } else { 0 })
+        crate::host::calls::allowed_cpus().len() / ranks
     }
 
     fn internal(&self, cause: &str) -> Failure {

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::{LaunchArgs, OutputArgs};
+use super::{LaunchArgs, OutputArgs, TransportArg};
 
 /// What the ranks do together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -70,13 +70,6 @@ pub enum ReductionArg {
     Max,
 }
 
-/// What carries the bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum WireArg {
-    /// Sockets
-    Tcp,
-}
-
 /// Which host has which rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RankOrderArg {
@@ -100,9 +93,18 @@ pub struct AllreduceArgs {
     /// How, one after the other [default: the operation's first]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "A")]
     pub algo: Vec<AlgorithmArg>,
-    /// Transport
-    #[arg(long, value_enum, default_value_t = WireArg::Tcp, value_name = "T")]
-    pub transport: WireArg,
+    /// Transports, one after the other: rc (or rdma), tcp [default: rc where every host has RDMA,
+    /// else tcp]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "T", hide_possible_values = true)]
+    pub transport: Vec<TransportArg>,
+    /// Devices on all hosts; with several, the ranks of a host take them in turns [default: the
+    /// first that reaches the other hosts]
+    #[arg(long, value_name = "DEV[:PORT]", value_delimiter = ',')]
+    pub device: Vec<String>,
+    /// Queue pairs to each peer, over which messages take turns [default: one, on faster links one
+    /// for each 100 Gb/s up to four]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub channels: Option<u32>,
     /// Smallest vector
     #[arg(short = 'b', long, value_name = "SIZE", default_value = "8")]
     pub min_bytes: String,

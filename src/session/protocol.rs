@@ -10,11 +10,12 @@ use fabbench_harness::plan::{Knobs, Op, Test, Transport, Tuning};
 use fabbench_harness::snapshot::{GidKind, HostFacts};
 use serde::{Deserialize, Serialize};
 
+use crate::engine::collective::slots::Shape;
 use crate::engine::collective::{Row, Sweep};
 use crate::transport::Failure;
 
 /// Version of this protocol; both ends must have the same.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Number of a case within a session.
 pub type CaseId = u32;
@@ -193,6 +194,19 @@ pub struct RankPart {
     /// 32 random bytes in hexadecimal, the same for all ranks; a peer must prove that it knows
     /// them.
     pub token: String,
+    /// Over verbs; none for sockets.
+    pub verbs: Option<VerbsPart>,
+}
+
+/// What a rank over verbs has to know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct VerbsPart {
+    /// Its way out.
+    pub port: PortPath,
+    /// Slots and segments, the same for all ranks.
+    pub shape: Shape,
+    /// Counts what the port counts: one rank of each port does.
+    pub counts: bool,
 }
 
 /// Which port, GID and settings a verbs endpoint uses.

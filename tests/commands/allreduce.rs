@@ -5,15 +5,19 @@ use std::time::{Duration, Instant};
 use fabbench_reports::json;
 use fabbench_reports::model::{Measurement, Report};
 
-use crate::support::{Run, alone, assert_gone, children, end_of, fabbench, run, signal, under_way};
+use crate::support::{
+    Run, alone, assert_gone, children, end_of, fabbench, finish, run, signal, under_way,
+};
 
 /// Few and short runs.
 const QUICK: [&str; 4] = ["--iters", "3", "--warmup-iters", "1"];
 
 fn allreduce(typed: &str) -> Run {
     let _alone = alone();
+    // By sockets wherever the tests run, unless something else is asked for.
+    let wire: &[&str] = if typed.contains("--transport") { &[] } else { &["--transport", "tcp"] };
     let typed: Vec<&str> = typed.split_whitespace().collect();
-    run(&[&["allreduce"][..], &typed, &QUICK].concat())
+    run(&[&["allreduce"][..], &typed, &QUICK, wire].concat())
 }
 
 fn report(typed: &str) -> Report {
@@ -105,6 +109,9 @@ fn wrong_usage_is_told_before_any_agent_starts() {
         ("local local --op broadcast --root 2", "root 2: ranks are 0 to 1"),
         ("local local --op all-gather --algo rhd", "all_gather is not done by rhd"),
         ("local local --redop product", "invalid value 'product'"),
+        ("local local --transport ud", "a message that is lost: choose from rc, tcp"),
+        ("local local --device rxe0,,", "--device"),
+        ("local local --channels 0", "invalid value '0'"),
         ("bad;host local", "a host name cannot hold ';'"),
         ("local local --rank-order by-leaf", "give --leaves FILE with lines as"),
         ("", "no hosts: name them (fabbench allreduce host-a host-b), or have mpirun, srun"),
@@ -115,10 +122,29 @@ fn wrong_usage_is_told_before_any_agent_starts() {
     }
 }
 
+#[test]
+fn without_rdma_the_hosts_are_named_and_sockets_measured() {
+    let _alone = alone();
+    let typed = "allreduce local local --transport rdma,tcp -b 1KiB -e 1KiB --json";
+    let typed: Vec<&str> = typed.split_whitespace().collect();
+    let mut command = fabbench(&[&typed[..], &QUICK].concat());
+    let ran = finish(command.env("FABBENCH_LIBIBVERBS", "/nonexistent/libibverbs.so.1"));
+    ran.expect(3, &[]);
+    let report = json::read(&ran.stdout).unwrap();
+    assert_eq!(report.measurements.len(), 2);
+    report.measurements.iter().for_each(|m| assert_sound(m, 1.0));
+    let left = report.not_measured.iter().find(|left| left.asked).unwrap();
+    for word in ["local: ", "libibverbs.so.1", "or measure the TCP baseline alone"] {
+        assert!(left.why.contains(word), "{}", left.why);
+    }
+    assert!(!report.complete);
+}
+
 /// Sends `name` to one of three agents in the middle of a long sweep; what the run said.
 fn disturbed(name: &str) -> Run {
     let _alone = alone();
-    let typed = "allreduce local local local -b 1MiB -e 1MiB -n 1000000 --warmup-iters 0";
+    let typed =
+        "allreduce local local local --transport tcp -b 1MiB -e 1MiB -n 1000000 --warmup-iters 0";
     let typed: Vec<&str> = typed.split_whitespace().collect();
     let mut under = under_way(&mut fabbench(&typed), "on 3 agents");
     // The start takes a moment; then the ranks are in the middle of it.

@@ -3,6 +3,7 @@
 
 mod support;
 
+mod collective;
 mod faults;
 mod pair;
 mod softroce;

@@ -34,7 +34,7 @@ pub(super) fn pin_thread(cpus: &[u32], index: usize) {
 }
 
 /// Keeps the calling thread to these CPUs.
-fn keep_to(cpus: &[u32]) -> rustix::io::Result<()> {
+pub(in crate::agent) fn keep_to(cpus: &[u32]) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter()
         .filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU)

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use fabbench_harness::plan::Transport;
 use fabbench_harness::snapshot::HostFacts;
 use fabbench_reports::model::{
     Collective as Detail, Measurement, Memory, Method, Path, RankTime, RankWait, Repeat,
 };
 
 use super::drive::Ended;
+use super::fabric::Fabric;
 use super::places::Places;
 use super::wanted::Wanted;
 use crate::engine::collective::{Row, Schedule, Scope, Sweep, kernels};
@@ -17,12 +19,12 @@ use crate::measure::histogram::Merged;
 pub fn measurements(
     wanted: &Wanted,
     names: &[&str],
-    places: &Places,
+    wire: Wire,
     facts: &[HostFacts],
     ended: &Ended,
 ) -> Vec<Measurement> {
     let whole = ended.rows.iter().map(Vec::len).min().unwrap_or(0);
-    let scene = Scene { wanted, names, places, facts };
+    let scene = Scene { wanted, names, wire, facts, effective: &ended.sides[0].effective };
     let mut all: Vec<Measurement> = (0..whole)
         .map(|index| {
             let rows: Vec<&Row> = ended.rows.iter().map(|rows| &rows[index]).collect();
@@ -36,11 +38,32 @@ pub fn measurements(
     all
 }
 
+/// What carried the bytes.
+#[derive(Debug, Clone, Copy)]
+pub enum Wire<'a> {
+    /// Sockets between these addresses.
+    Tcp(&'a Places),
+    /// Verbs between these ports.
+    Rc(&'a Fabric),
+}
+
+impl Wire<'_> {
+    /// The transport.
+    pub fn transport(self) -> Transport {
+        match self {
+            Wire::Tcp(_) => Transport::Tcp,
+            Wire::Rc(_) => Transport::Rc,
+        }
+    }
+}
+
 struct Scene<'a> {
     wanted: &'a Wanted,
     names: &'a [&'a str],
-    places: &'a Places,
+    wire: Wire<'a>,
     facts: &'a [HostFacts],
+    /// Settings of rank 0 as they took effect.
+    effective: &'a BTreeMap<String, serde_json::Value>,
 }
 
 impl Scene<'_> {
@@ -55,16 +78,16 @@ impl Scene<'_> {
         let reduction = if sweep.collective.reduces() { sweep.reduction.word() } else { "none" };
         let place = if row.in_place { "in-place" } else { "out-of-place" };
         let wire = if sweep.reduces { "" } else { "/no-reduce" };
-        let size = row.size_bytes;
+        let (size, transport) = (row.size_bytes, self.wire.transport().word());
         let wrong: u64 = rows.iter().map(|row| row.wrong).sum();
         let compared: u64 = rows.iter().map(|row| row.compared).sum();
         let end = |rank: usize| self.end(sweep.hosts[rank]);
         Measurement {
             id: format!(
-                "collective/tcp/{op}/{algorithm}/{kind}/{reduction}/n{n}/{size}/{place}{wire}"
+                "collective/{transport}/{op}/{algorithm}/{kind}/{reduction}/n{n}/{size}/{place}{wire}"
             ),
             test: "collective".into(),
-            transport: "tcp".into(),
+            transport: transport.into(),
             op: op.into(),
             algorithm: algorithm.into(),
             ranks: sweep.hosts.iter().map(|&host| self.names[host].to_owned()).collect(),
@@ -102,9 +125,13 @@ impl Scene<'_> {
         Some(Schedule::new(&scope).ok()?.steps)
     }
 
-    /// `host/netdev` where the interface of the first address is known.
+    /// `host/dev:port`; for sockets `host/netdev` where the interface of the first address is known.
     fn end(&self, host: usize) -> String {
-        let Some(address) = self.places.first(host) else { return self.names[host].to_owned() };
+        let places = match self.wire {
+            Wire::Rc(fabric) => return fabric.label(host),
+            Wire::Tcp(places) => places,
+        };
+        let Some(address) = places.first(host) else { return self.names[host].to_owned() };
         let own = self.facts[host].calls.addresses.iter().find(|a| a.address == address);
         let place = own.map_or_else(|| address.to_string(), |a| a.netdev.clone());
         format!("{}/{place}", self.names[host])
@@ -113,11 +140,21 @@ impl Scene<'_> {
     fn method(&self, ranks: usize) -> Method {
         let sweep = self.wanted.common();
         let calls = &self.facts[sweep.hosts[0]].calls;
+        let mut effective = self.effective.clone();
+        effective.insert("kernels".into(), kernels::instructions().into());
+        let (lanes, arrival, polling) = match self.wire {
+            Wire::Tcp(_) => (1, "bytes", "events"),
+            Wire::Rc(Fabric { shape, soft, .. }) => {
+                effective.insert("segment_bytes".into(), shape.segment.into());
+                effective.insert("slots".into(), shape.slots.into());
+                (shape.channels, "immediate", if *soft { "events" } else { "busy" })
+            }
+        };
         Method {
-            qps: ranks.saturating_sub(1) as u32,
+            qps: (ranks.saturating_sub(1) * lanes) as u32,
             threads: 1,
-            arrival: "bytes".into(),
-            polling: "events".into(),
+            arrival: arrival.into(),
+            polling: polling.into(),
             clock_resolution_ns: calls.clock_resolution_ns,
             clock_cost_ns: calls.clock_cost_ns,
             requested: BTreeMap::from([
@@ -126,18 +163,22 @@ impl Scene<'_> {
                 ("seed".into(), sweep.seed.into()),
                 ("rank_order".into(), self.wanted.order().into()),
             ]),
-            effective: BTreeMap::from([("kernels".into(), kernels::instructions().into())]),
+            effective,
             ..Method::default()
         }
     }
 
     fn path(&self, ranks: usize) -> Path {
+        let places = match self.wire {
+            Wire::Rc(fabric) => return fabric.path(),
+            Wire::Tcp(places) => places,
+        };
         let hosts = &self.wanted.common().hosts;
         let text = |rank: usize| {
-            let first = self.places.first(hosts[rank]);
+            let first = places.first(hosts[rank]);
             first.map(|address| address.to_string()).unwrap_or_default()
         };
-        let loopback = |host: &usize| self.places.first(*host).is_some_and(|a| a.is_loopback());
+        let loopback = |host: &usize| places.first(*host).is_some_and(|a| a.is_loopback());
         let why = match hosts.iter().all(loopback) {
             true => "all agents are on one machine: loopback",
             false => "TCP by the route between the hosts' addresses",

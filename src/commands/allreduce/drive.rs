@@ -54,6 +54,11 @@ pub struct Trouble {
 }
 
 impl Trouble {
+    /// The agent itself is gone.
+    pub fn agent_lost(&self) -> bool {
+        self.agent_lost
+    }
+
     /// In a sentence: which rank on which host, what went wrong, where the others were.
     pub fn sentence(&self, names: &[&str]) -> String {
         let (host, stage) = (names[self.host], &self.stage);
@@ -168,7 +173,8 @@ impl Live<'_> {
     }
 
     fn rank(&self, case: CaseId) -> Option<usize> {
-        let rank = (case as usize).checked_sub(1)?;
+        let first = self.crew.first()?.part.case;
+        let rank = case.checked_sub(first)? as usize;
         (rank < self.crew.len()).then_some(rank)
     }
 
@@ -377,6 +383,7 @@ mod tests {
             addresses: Vec::new(),
             bind: Vec::new(),
             token: String::new(),
+            verbs: None,
         };
         (0..3).map(|rank| Place { host: hosts[rank], part: part(rank) }).collect()
     }

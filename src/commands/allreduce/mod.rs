@@ -2,6 +2,7 @@
 
 mod collect;
 mod drive;
+mod fabric;
 mod launched;
 mod places;
 mod wanted;
@@ -9,6 +10,7 @@ mod wanted;
 use std::time::Duration;
 
 use fabbench_harness::facts;
+use fabbench_harness::plan::Transport;
 use fabbench_harness::profile::Choice;
 use fabbench_harness::verdict;
 use fabbench_reports::model::{Named, NotMeasured, Report, SCHEMA, Tool};
@@ -24,7 +26,10 @@ use crate::cli::allreduce::AllreduceArgs;
 use crate::session::join::Guests;
 use crate::session::protocol::RankPart;
 use crate::session::{HostSpec, Interrupt, parse_hosts, token};
+use collect::Wire;
 use drive::{Ended, Place};
+use fabric::{Fabric, Site};
+use places::Places;
 use wanted::Wanted;
 
 /// Silence after which an agent counts as gone: below the ranks' own watchdog, so that a stopped
@@ -73,19 +78,33 @@ fn lead(
     let mut session = start(&specs, &launch, interrupt)?;
     let facts = all_facts(&mut session, interrupt)?;
     let places = places::listen(&specs, &facts);
-    let crew = crew(&wanted, &specs, &places)?;
-    let mut progress =
-        Progress::new(wanted.rows(), Duration::ZERO, args.output.quiet || args.output.nagios);
-    progress.say(&wanted.announcement(&specs));
-    session.set_stage("collective");
-    let ended = drive::drive(&session, &crew, &mut |what| progress.now(what));
-    progress.clear();
     let hosts: Vec<_> =
         specs.iter().zip(&facts).map(|(spec, facts)| facts::host(&spec.name, facts)).collect();
     let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-    let measurements = collect::measurements(&wanted, &names, &places, &facts, &ended);
-    for measurement in &measurements {
-        outputs.note(measurement);
+    let (fabric, mut not_measured) =
+        fabric(&wanted, &Site { specs: &specs, facts: &facts, hosts: &hosts })?;
+    let wires = wires(&wanted, fabric.as_ref(), &places);
+    let quiet = args.output.quiet || args.output.nagios;
+    let mut progress = Progress::new(wanted.rows() * wires.len(), Duration::ZERO, quiet);
+    session.set_stage("collective");
+    let mut measurements = Vec::new();
+    let mut well = true;
+    for (turn, &wire) in wires.iter().enumerate() {
+        progress.say(&wanted.announcement(&specs, wire.transport()));
+        let crew = crew(&wanted, &specs, (&places, wire), turn)?;
+        let ended = drive::drive(&session, &crew, &mut |what| progress.now(what));
+        progress.clear();
+        let measured = collect::measurements(&wanted, &names, wire, &facts, &ended);
+        for measurement in &measured {
+            outputs.note(measurement);
+        }
+        not_measured.extend(missing(&wanted, wire, measured.len(), &ended, &names));
+        measurements.extend(measured);
+        well &= ended.trouble.is_none();
+        // An agent that is gone can play no rank over another transport.
+        if interrupt.is_set() || ended.trouble.is_some_and(|trouble| trouble.agent_lost()) {
+            break;
+        }
     }
     for line in session.close() {
         eprintln!("fabbench: {}", text::printable(&line));
@@ -100,14 +119,14 @@ fn lead(
         profile_why: String::new(),
         started,
         finished: now(),
-        complete: ended.trouble.is_none() && !interrupted,
+        complete: well && !interrupted && not_measured.iter().all(|left| !left.asked),
         simulated: false,
         synthetic: false,
         hosts,
         rails: Vec::new(),
         checks: Vec::new(),
         topology: Vec::new(),
-        not_measured: missing(&wanted, &measurements, &ended, &names),
+        not_measured,
         measurements,
         matrices: Vec::new(),
         fits: Vec::new(),
@@ -127,37 +146,81 @@ fn lead(
     Ok(exit_code(&report, &args.output))
 }
 
-/// Every rank's part and the host that plays it.
+/// The ports of all hosts, where verbs are wanted or may be; why there are none.
+fn fabric(
+    wanted: &Wanted,
+    site: &Site,
+) -> Result<(Option<Fabric>, Vec<NotMeasured>), CommandError> {
+    let typed = wanted.transports();
+    if !typed.is_empty() && !typed.contains(&Transport::Rc) {
+        return Ok((None, Vec::new()));
+    }
+    match Fabric::lay(site, wanted)? {
+        Ok(fabric) => Ok((Some(fabric), Vec::new())),
+        // Nobody asked for it.
+        Err(_) if typed.is_empty() => Ok((None, Vec::new())),
+        Err(missing) => Ok((None, vec![*missing])),
+    }
+}
+
+/// What is measured over, one after the other: as typed, else verbs where there are any.
+fn wires<'a>(wanted: &Wanted, fabric: Option<&'a Fabric>, places: &'a Places) -> Vec<Wire<'a>> {
+    let rc = fabric.map(Wire::Rc);
+    match wanted.transports() {
+        [] => vec![rc.unwrap_or(Wire::Tcp(places))],
+        typed => {
+            let wire = |transport: &Transport| match transport {
+                Transport::Tcp => Some(Wire::Tcp(places)),
+                _ => rc,
+            };
+            typed.iter().filter_map(wire).collect()
+        }
+    }
+}
+
+/// Every rank's part and the host that plays it; `turn` counts the transports.
 fn crew(
     wanted: &Wanted,
     specs: &[HostSpec],
-    places: &places::Places,
+    (places, wire): (&Places, Wire),
+    turn: usize,
 ) -> Result<Vec<Place>, CommandError> {
     let token = token::Token::random()
         .map_err(|e| CommandError::incomplete(format!("random bytes: {e}")))?;
+    let hosts = wanted.hosts();
+    let verbs = |rank: usize, host: usize| match wire {
+        Wire::Tcp(_) => None,
+        Wire::Rc(fabric) => {
+            let before = hosts[..rank].iter().filter(|other| **other == host).count();
+            Some(fabric.part(host, before))
+        }
+    };
     let place = |(rank, &host): (usize, &usize)| Place {
         host,
         part: RankPart {
-            case: rank as u32 + 1,
+            case: (turn * hosts.len() + rank) as u32 + 1,
             name: format!("rank {rank} on {}", specs[host].name),
             sweep: wanted.sweep(rank),
             addresses: places.listen(host),
             bind: specs[host].data_address.into_iter().collect(),
             token: token.clone(),
+            verbs: verbs(rank, host),
         },
     };
-    Ok(wanted.hosts().iter().enumerate().map(place).collect())
+    Ok(hosts.iter().enumerate().map(place).collect())
 }
 
 /// What was asked for and has no result, and why.
 fn missing(
     wanted: &Wanted,
-    measured: &[fabbench_reports::model::Measurement],
+    wire: Wire,
+    measured: usize,
     ended: &Ended,
     names: &[&str],
-) -> Vec<NotMeasured> {
-    let Some(trouble) = &ended.trouble else { return Vec::new() };
-    let left = wanted.rows().saturating_sub(measured.len());
-    let what = format!("{}: {left} of {} results", wanted.title(), wanted.rows());
-    vec![NotMeasured { what, why: trouble.sentence(names), asked: true }]
+) -> Option<NotMeasured> {
+    let trouble = ended.trouble.as_ref()?;
+    let left = wanted.rows().saturating_sub(measured);
+    let title = wanted.title(wire.transport());
+    let what = format!("{title}: {left} of {} results", wanted.rows());
+    Some(NotMeasured { what, why: trouble.sentence(names), asked: true })
 }

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use fabbench_harness::leaves::{Leaves, LeavesError};
+use fabbench_harness::plan::Transport;
+use fabbench_harness::rails::DeviceFilter;
 use fabbench_harness::size::{parse_size, size_text};
 
+use crate::cli::TransportArg;
 use crate::cli::allreduce::{
     AlgorithmArg, AllreduceArgs, CollectiveArg, DataTypeArg, RankOrderArg, ReductionArg,
 };
@@ -24,6 +27,12 @@ pub struct Wanted {
     order: RankOrderArg,
     /// Where it stands which hosts hang on which leaf.
     leaves: Option<PathBuf>,
+    /// As typed, each once.
+    transports: Vec<Transport>,
+    /// As typed.
+    devices: Option<DeviceFilter>,
+    /// Queue pairs to each peer as typed.
+    channels: Option<u32>,
 }
 
 impl Wanted {
@@ -68,13 +77,23 @@ impl Wanted {
             check(&Scope { collective, algorithm, rank, hosts, elements, align, root })?;
         }
         let (order, leaves) = (args.rank_order, args.leaves.clone());
+        let (transports, channels) = (transports(&args.transport)?, args.channels);
+        let devices = match args.device.is_empty() {
+            true => None,
+            false => {
+                let filter = args.device.join(",").parse();
+                Some(filter.map_err(|e| format!("--device: {e}"))?)
+            }
+        };
         match (order, &leaves) {
             (RankOrderArg::ByLeaf, None) => Err("--rank-order by-leaf: which hosts hang on one \
                                                  leaf switch cannot be seen from here: give \
                                                  --leaves FILE with lines as `leaf1: host-a \
                                                  host-b`, or Slurm's topology.conf"
                 .into()),
-            (RankOrderArg::ByLeaf, Some(_)) | (_, None) => Ok(Wanted { sweep, order, leaves }),
+            (RankOrderArg::ByLeaf, Some(_)) | (_, None) => {
+                Ok(Wanted { sweep, order, leaves, transports, devices, channels })
+            }
             (_, Some(_)) => Err("--leaves is for --rank-order by-leaf: give both or none".into()),
         }
     }
@@ -126,22 +145,39 @@ impl Wanted {
         &self.sweep.hosts
     }
 
-    /// Results to come.
+    /// Transports as typed; empty for whichever is there.
+    pub fn transports(&self) -> &[Transport] {
+        &self.transports
+    }
+
+    /// Devices as typed.
+    pub fn devices(&self) -> Option<&DeviceFilter> {
+        self.devices.as_ref()
+    }
+
+    /// Queue pairs to each peer, as typed or as links of this rate need, bit/s.
+    pub fn channels(&self, rate_bps: Option<u64>) -> usize {
+        let by_rate = rate_bps.unwrap_or(0).div_ceil(100_000_000_000).clamp(1, 4);
+        self.channels.unwrap_or(by_rate as u32) as usize
+    }
+
+    /// Results to come over each transport.
     pub fn rows(&self) -> usize {
         let places = if self.sweep.collective.has_in_place() { 2 } else { 1 };
         self.sweep.algorithms.len() * self.sweep.sizes.len() * places
     }
 
     /// What is measured, in short.
-    pub fn title(&self) -> String {
+    pub fn title(&self, transport: Transport) -> String {
         let Sweep { collective, kind, reduction, hosts, .. } = &self.sweep;
         let reduction = if collective.reduces() { reduction.word() } else { "no reduction" };
         let (what, kind) = (collective.word(), kind.word());
-        format!("{what} {kind} {reduction}, {} ranks over TCP", hosts.len())
+        let wire = transport.word().to_uppercase();
+        format!("{what} {kind} {reduction}, {} ranks over {wire}", hosts.len())
     }
 
     /// What is going to happen, in a sentence.
-    pub fn announcement(&self, specs: &[HostSpec]) -> String {
+    pub fn announcement(&self, specs: &[HostSpec], transport: Transport) -> String {
         let sizes = &self.sweep.sizes;
         let range = match (sizes.first(), sizes.last()) {
             (Some(first), Some(last)) if first != last => {
@@ -156,8 +192,28 @@ impl Wanted {
             RankOrderArg::ByLeaf => ", ranks by leaf",
         };
         let hosts = specs.len();
-        format!("{} on {hosts} agents, {range}{order}", self.title())
+        format!("{} on {hosts} agents, {range}{order}", self.title(transport))
     }
+}
+
+/// Each once; what may lose is refused.
+fn transports(args: &[TransportArg]) -> Result<Vec<Transport>, String> {
+    let mut all = Vec::new();
+    for arg in args {
+        let transport = match arg {
+            TransportArg::Rc | TransportArg::Rdma => Transport::Rc,
+            TransportArg::Tcp => Transport::Tcp,
+            TransportArg::Uc | TransportArg::Ud => {
+                return Err("--transport: a collective cannot do without a message that is lost: \
+                            choose from rc, tcp"
+                    .into());
+            }
+        };
+        if !all.contains(&transport) {
+            all.push(transport);
+        }
+    }
+    Ok(all)
 }
 
 fn collective(arg: CollectiveArg) -> Collective {

@@ -207,7 +207,7 @@ impl Paths<'_> {
 
 /// Of a node's CPUs those for measuring threads: the control thread keeps the last that the agent may
 /// use, where there are enough.
-fn measuring(cpus: &[u32], facts: &HostFacts) -> Vec<u32> {
+pub fn measuring(cpus: &[u32], facts: &HostFacts) -> Vec<u32> {
     const ENOUGH: usize = 4;
     let control = facts.calls.cpus.last().filter(|_| cpus.len() >= ENOUGH);
     cpus.iter().filter(|cpu| Some(*cpu) != control).copied().collect()

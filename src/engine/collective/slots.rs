@@ -8,6 +8,8 @@
 //! With several queue pairs for a peer, messages take turns; the receiver puts them in order by
 //! their sequence number.
 
+use serde::{Deserialize, Serialize};
+
 use super::carrier::GUARD;
 use crate::transport::{Failure, FailureKind, Result};
 
@@ -38,7 +40,7 @@ const BARRIER: u32 = 1 << 30;
 const SEQUENCE: u32 = (1 << 14) - 1;
 
 /// What all ranks agree on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shape {
     /// Bytes of the largest vector.
     pub vector: usize,

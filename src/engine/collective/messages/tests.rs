@@ -200,6 +200,9 @@ struct Case {
     stall: Duration,
 }
 
+/// What a rank found wrong, what it cost, and the messages and bytes that its adapter counted.
+type Ran = (Found, Cost, (u64, u64));
+
 /// Runs of a case: later ones meet what earlier ones left under way.
 const RUNS: u64 = 3;
 
@@ -256,7 +259,7 @@ impl Case {
     }
 
     /// What each rank found over all runs, and what its adapter counted.
-    fn run(&self) -> Vec<Result<(Found, Cost, (u64, u64))>> {
+    fn run(&self) -> Vec<Result<Ran>> {
         let abort = AtomicBool::new(false);
         let one = |rank: usize, mesh: Mesh| {
             let ran = self.rank(rank, mesh, &abort);
@@ -277,12 +280,7 @@ impl Case {
         })
     }
 
-    fn rank(
-        &self,
-        rank: usize,
-        mut mesh: Mesh,
-        abort: &AtomicBool,
-    ) -> Result<(Found, Cost, (u64, u64))> {
+    fn rank(&self, rank: usize, mut mesh: Mesh, abort: &AtomicBool) -> Result<Ran> {
         let stage = StageCell::new();
         let object = format!("rank {rank}");
         let end = End {
@@ -431,7 +429,7 @@ fn the_wire_pattern_alone_sends_the_same() {
 /// Messages of the first barrier between two ranks.
 const FIRST: usize = 1;
 
-fn faulty(fault: Fault) -> Vec<Result<(Found, Cost, (u64, u64))>> {
+fn faulty(fault: Fault) -> Vec<Result<Ran>> {
     let stall = Duration::from_millis(300);
     let case = all_reduce(Algorithm::Ring, 2, 64);
     Case { fault: Some(fault), stall, in_place: true, ..case }.run()
