@@ -12,6 +12,7 @@ use advise::AdviseArgs;
 use allreduce::AllreduceArgs;
 pub use case::CaseArgs;
 use fabbench_harness::plan::Op;
+use fabbench_harness::topology::stand_in;
 
 /// Is this cluster's network as fast as its hardware allows?
 #[derive(Debug, Parser)]
@@ -487,6 +488,10 @@ pub struct TopoArgs {
     #[arg(long, num_args = 2, value_names = ["A", "B"])]
     #[arg(conflicts_with_all = ["host", "from", "tree", "matrix", "explain", "svg", "expect"])]
     pub compare: Vec<String>,
+    /// Rehearse where there is no GPU: take PCI functions with this vendor and device for GPUs, and
+    /// Soft-RoCE devices for HCAs at the place of their network interface
+    #[arg(long, value_name = "VENDOR:DEVICE", value_delimiter = ',')]
+    pub treat_as_gpu: Vec<stand_in::Id>,
     /// Say more about what happens
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub verbose: u8,

@@ -48,9 +48,12 @@ def parser():
         return command
 
     start = add("up", up, "start N nodes and wait until they answer")
-    start.add_argument("nodes", nargs="?", type=int, default=2, metavar="N", help=f"2 to {MAX_NODES} (default 2)")
+    start.add_argument("nodes", nargs="?", type=int, default=2, metavar="N",
+                       help=f"2 to {MAX_NODES} (default 2); 1 with --pcie-switch")
     start.add_argument("--smp", type=int, default=1, help="virtual CPUs a node (default 1)")
     start.add_argument("--mem", type=int, default=512, metavar="MIB", help="memory a node in MiB (default 512)")
+    start.add_argument("--pcie-switch", action="store_true",
+                       help="two sockets each, a PCIe switch, and displays as stand-ins for GPUs")
     start.add_argument("--fresh", action="store_true", help="end a running lab first")
     add("down", down, "end everything; nothing is left")
     add("status", status, "health of nodes and rails; exit 1 unless all is well").add_argument("--json", action="store_true")
@@ -92,8 +95,11 @@ def up(lab, options):
 
 def check_wish(options):
     """Refuse what cannot work before anything starts."""
-    if not 2 <= options.nodes <= MAX_NODES:
-        raise LabError(f"{options.nodes} nodes: the lab has 2 to {MAX_NODES}")
+    fewest = 1 if options.pcie_switch else 2
+    if not fewest <= options.nodes <= MAX_NODES:
+        raise LabError(f"{options.nodes} nodes: the lab has {fewest} to {MAX_NODES}")
+    if options.pcie_switch and options.smp != 1:
+        raise LabError("--pcie-switch gives each node two sockets of one CPU: leave --smp out")
     if options.smp < 1 or options.mem < 256:
         raise LabError("a node needs at least one CPU and 256 MiB")
     if platform.machine() != "x86_64":
@@ -113,7 +119,12 @@ def healthy(lab, state):
 
 def fits(state, options):
     """Whether a running lab is what was asked for."""
-    return len(state["nodes"]) == options.nodes and state["options"] == {"smp": options.smp, "mem": options.mem}
+    return len(state["nodes"]) == options.nodes and state["options"] == shape(options)
+
+
+def shape(options):
+    """What of the wish a running lab is held against."""
+    return {"smp": options.smp, "mem": options.mem, "pcie_switch": options.pcie_switch}
 
 
 def start_all(lab, options):
@@ -128,7 +139,7 @@ def start_all(lab, options):
     names = [node_name(index) for index in range(options.nodes)]
     state = {
         "up": False, "accel": chosen, "reason": reason, "kernel": stock.release, "processes": {}, "nodes": {},
-        "options": {"smp": options.smp, "mem": options.mem},
+        "options": shape(options),
     }
     start_switch(lab, state, names)
     for index, name in enumerate(names):

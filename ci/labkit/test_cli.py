@@ -85,7 +85,8 @@ class FakeQemu(unittest.TestCase):
 
     def test_absurd_wishes_are_refused_before_anything_starts(self):
         self.qemu(SILENT)
-        for arguments in (["up", "0"], ["up", "1"], ["up", "5"], ["up", "--smp", "0"], ["up", "--mem", "10"]):
+        for arguments in (["up", "0"], ["up", "1"], ["up", "5"], ["up", "--smp", "0"], ["up", "--mem", "10"],
+                          ["up", "0", "--pcie-switch"], ["up", "1", "--pcie-switch", "--smp", "4"]):
             code, _, err = self.call(*arguments)
             self.assertEqual(code, 1, arguments)
             self.assertIn("ci/lab: ", err)

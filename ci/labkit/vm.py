@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import accel
+from . import accel, pcie
 from .common import RAILS, READY, LabError, node_name, rail_mac
 from .state import alive, identity
 
@@ -20,11 +20,12 @@ KERNEL_LINE = (
 
 
 def command(lab, kernel, index, options):
-    """QEMU's command line for a node. `options`: accel, smp, mem (MiB), port."""
+    """QEMU's command line for a node. `options`: accel, smp, mem (MiB), port, pcie_switch."""
     name = node_name(index)
+    switch = options["pcie_switch"]
     return [
         *(accel.qemu_binary(), "-name", f"fabbench-{name}", "-M", "q35", *accel.cpu_options(options["accel"])),
-        *("-smp", str(options["smp"]), "-m", str(options["mem"]), *firmware()),
+        *machine(options, switch),
         *("-nodefaults", "-no-user-config", "-vga", "none", "-display", "none", "-no-reboot"),
         *("-kernel", str(kernel.image), "-initrd", str(lab.dir / "initrd"), "-append"),
         f"{KERNEL_LINE} lab.node={name} lab.index={index + 1}",
@@ -34,8 +35,16 @@ def command(lab, kernel, index, options):
         *("-device", "virtio-9p-pci,fsdev=root,mount_tag=hostroot"),
         *("-fsdev", f"local,id=share,path={comma_safe(lab.share)},security_model=none,readonly=on"),
         *("-device", "virtio-9p-pci,fsdev=share,mount_tag=share", "-device", "virtio-rng-pci"),
-        *networks(lab, name, index, options["port"]),
+        *(pcie.topology() if switch else ()),
+        *networks(lab, name, index, options["port"], pcie.NIC_BUSES if switch else ("pcie.0",) * 3),
     ]
+
+
+def machine(options, switch):
+    """Processors, memory and firmware. Only QEMU's own firmware sets up root complexes of its own."""
+    if switch:
+        return pcie.machine(options["mem"])
+    return ["-smp", str(options["smp"]), "-m", str(options["mem"]), *firmware()]
 
 
 def comma_safe(path):
@@ -49,14 +58,14 @@ def firmware():
     return ["-bios", str(rom)] if rom.exists() else []
 
 
-def networks(lab, name, index, port):
+def networks(lab, name, index, port, buses):
     """Two rails through the switch, then the NIC for ssh. eth0, eth1, eth2 in this order."""
     options = []
     for rail in RAILS:
         options += ["-netdev", f"stream,id=rail{rail},server=off,addr.type=unix,addr.path={lab.run_dir}/{name}.{rail}"]
-        options += ["-device", f"virtio-net-pci,netdev=rail{rail},id=nic{rail},mac={rail_mac(index, rail)},host_mtu=9000,romfile="]
+        options += ["-device", f"virtio-net-pci,netdev=rail{rail},id=nic{rail},bus={buses[rail]},mac={rail_mac(index, rail)},host_mtu=9000,romfile="]
     options += ["-netdev", f"user,id=mgmt,hostfwd=tcp:127.0.0.1:{port}-:22"]
-    return options + ["-device", "virtio-net-pci,netdev=mgmt,romfile="]
+    return options + ["-device", f"virtio-net-pci,netdev=mgmt,bus={buses[2]},romfile="]
 
 
 def serial_log(lab, name):

@@ -16,6 +16,7 @@ mod judge;
 pub mod model;
 pub mod report;
 mod scene;
+pub mod stand_in;
 pub mod view;
 pub mod visible;
 

@@ -6,7 +6,7 @@ use fabbench_harness::snapshot::HostFacts;
 use fabbench_harness::topology::expect::Expectation;
 use fabbench_harness::topology::model::Topology;
 use fabbench_harness::topology::{
-    self, Assessment, Rules, capture, changes, report, view, visible,
+    self, Assessment, Rules, capture, changes, report, stand_in, view, visible,
 };
 use fabbench_reports::comparison::Change;
 use fabbench_reports::html::topology_svg;
@@ -32,8 +32,8 @@ pub fn run(args: &TopoArgs) -> Result<ExitCode, CommandError> {
     let expected = args.expect.as_deref().map(expectation).transpose()?;
     let svg = args.svg.as_deref().map(|path| Ok((path, Place::open(path)?))).transpose()?;
     let Seen { name, source, topology } = match &args.from {
-        Some(path) => from_capture(path)?,
-        None => live(args.host.as_deref().unwrap_or("local"), args.verbose, &args.launch)?,
+        Some(path) => from_capture(path, &args.treat_as_gpu)?,
+        None => live(args.host.as_deref().unwrap_or("local"), args)?,
     };
     let assessment = topology::judge(&topology, rules(args));
     let mut page = page(args, &name, &source, &topology, &assessment)?;
@@ -79,9 +79,9 @@ fn compare(args: &TopoArgs, a: &str, b: &str) -> Result<ExitCode, CommandError> 
     let host = |typed: &str| -> Result<HostTopology, CommandError> {
         let path = Path::new(typed);
         let seen = if path.exists() {
-            from_capture(path)?
+            from_capture(path, &args.treat_as_gpu)?
         } else {
-            live(typed, args.verbose, &args.launch)?
+            live(typed, args)?
         };
         let assessment = topology::judge(&seen.topology, rules(args));
         Ok(report::report(typed, &seen.source, &seen.topology, &assessment))
@@ -163,7 +163,25 @@ fn page(
 }
 
 /// A capture: a file of any format that is read, or a directory that holds a `/sys`.
-fn from_capture(path: &Path) -> Result<Seen, CommandError> {
+fn from_capture(path: &Path, stand_ins: &[stand_in::Id]) -> Result<Seen, CommandError> {
+    let mut seen = read_capture(path)?;
+    admit(&mut seen.topology, stand_ins, &seen.name)?;
+    Ok(seen)
+}
+
+fn admit(
+    topology: &mut Topology,
+    stand_ins: &[stand_in::Id],
+    name: &str,
+) -> Result<(), CommandError> {
+    stand_in::admit(topology, stand_ins).map_err(|id| {
+        CommandError::usage(format!(
+            "--treat-as-gpu {id}: no such PCI function on {name}: lspci -n lists what there is"
+        ))
+    })
+}
+
+fn read_capture(path: &Path) -> Result<Seen, CommandError> {
     let name = path.display().to_string();
     let unreadable = |error: &dyn std::fmt::Display| {
         CommandError::usage(format!("read topology: {name}: {error}"))
@@ -187,10 +205,11 @@ fn from_capture(path: &Path) -> Result<Seen, CommandError> {
 }
 
 /// The machine of an agent; of this one with the filters that its jobs are started under.
-fn live(typed: &str, verbose: u8, launch: &LaunchArgs) -> Result<Seen, CommandError> {
-    let (name, facts) = facts(typed, verbose, launch)?;
+fn live(typed: &str, args: &TopoArgs) -> Result<Seen, CommandError> {
+    let (name, facts) = facts(typed, args.verbose, &args.launch)?;
     let mut topology = topology::read_snapshot(&facts.snapshot)
         .map_err(|what| CommandError::incomplete(format!("{typed}: read topology: {what}")))?;
+    admit(&mut topology, &args.treat_as_gpu, &name)?;
     if typed == "local" {
         let variable = |name: &str| std::env::var(name).ok();
         let (cuda, nccl) = (variable("CUDA_VISIBLE_DEVICES"), variable("NCCL_IB_HCA"));
@@ -221,7 +240,7 @@ mod tests {
     use super::*;
 
     fn seen(path: &str) -> Result<Seen, CommandError> {
-        from_capture(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path))
+        from_capture(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path), &[])
     }
 
     #[test]
@@ -272,7 +291,7 @@ mod tests {
         let target = "../../devices/pci0000:00/".to_owned()
             + adapter.strip_prefix(&complex).unwrap().to_str().unwrap();
         std::os::unix::fs::symlink(target, class.join("mlx5_0")).unwrap();
-        let seen = from_capture(root.path()).unwrap();
+        let seen = from_capture(root.path(), &[]).unwrap();
         let judged = topology::judge(&seen.topology, Rules::default());
         assert_eq!(judged.gpus[0].class.word(), "PIX");
         assert_eq!(judged.scene.adapters[0].name, "mlx5_0");

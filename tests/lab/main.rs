@@ -7,3 +7,4 @@ mod collective;
 mod faults;
 mod pair;
 mod softroce;
+mod topo;

@@ -10,10 +10,11 @@ use super::import::sysfs::config_bytes;
 use crate::snapshot::{Entry, Snapshot};
 
 /// What the readers look at, by the beginning of its path.
-const KEPT: [&str; 12] = [
+const KEPT: [&str; 13] = [
     "/sys/bus/pci/devices/",
     "/sys/devices/pci",
     "/sys/class/infiniband/",
+    "/sys/class/net/",
     "/sys/devices/system/node/",
     "/sys/devices/system/cpu/cpu",
     "/sys/class/dmi/id/",
@@ -26,7 +27,7 @@ const KEPT: [&str; 12] = [
 ];
 
 /// Files below a verbs device that are looked at.
-const OF_DEVICES: [&str; 5] = ["sys_image_guid", "state", "rate", "link_layer", "device"];
+const OF_DEVICES: [&str; 6] = ["sys_image_guid", "state", "rate", "link_layer", "device", "parent"];
 
 /// The part of a snapshot that topology is read from, without serial numbers, GUIDs, addresses and
 /// names of hosts. What joins functions of one board (GUIDs, product data) is numbered instead.
@@ -41,6 +42,10 @@ pub fn anonymised(snapshot: &Snapshot) -> Snapshot {
         let below_device =
             path.starts_with("/sys/class/infiniband/") && path.matches('/').count() > 4;
         if below_device && !OF_DEVICES.contains(&file) {
+            continue;
+        }
+        // Of interfaces the place is enough; what stands below has their addresses.
+        if path.starts_with("/sys/class/net/") && path.matches('/').count() > 4 {
             continue;
         }
         let entry = match entry {

@@ -6,6 +6,7 @@ mod lspci;
 mod matrix;
 mod nccl;
 mod rdma_topo;
+mod soft;
 pub mod sysfs;
 mod vpd;
 

@@ -81,6 +81,9 @@ pub struct Topology {
     pub source: Source,
     /// The tree; a parent stands before its children.
     pub nodes: Vec<Node>,
+    /// Software RDMA devices, which are no HCAs.
+    #[serde(default)]
+    pub soft: Vec<SoftHca>,
     /// Distances as printed, for inputs that hold no tree.
     pub matrix: Option<Matrix>,
     /// Socket of each NUMA node where the input tells it; index = NUMA node.
@@ -101,6 +104,7 @@ impl Topology {
         Topology {
             source,
             nodes: Vec::new(),
+            soft: Vec::new(),
             matrix: None,
             sockets: Vec::new(),
             numa_nodes: 0,
@@ -347,6 +351,17 @@ pub struct HcaPort {
     pub link_layer: Fact<LinkLayer>,
     /// Whether GPUDirect RDMA is possible, as a NCCL file says.
     pub gdr: Fact<bool>,
+}
+
+/// A software RDMA device on a network interface.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SoftHca {
+    /// Node of the interface's function.
+    pub node: usize,
+    /// The interface.
+    pub netdev: String,
+    /// The device's ports.
+    pub ports: Vec<HcaPort>,
 }
 
 /// Link layer of a port.

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::vpd;
-use super::{FUNCTIONS, hex, speed_mts, sysfs_topology, width};
+use super::{FUNCTIONS, hex, soft, speed_mts, sysfs_topology, vpd, width};
 use crate::facts::view::View;
 use crate::snapshot::Snapshot;
 use crate::topology::bdf::Bdf;
@@ -13,7 +12,7 @@ use crate::topology::model::{
 };
 
 pub(super) const PCI: &str = "/sys/bus/pci/devices";
-const INFINIBAND: &str = "/sys/class/infiniband";
+pub(super) const INFINIBAND: &str = "/sys/class/infiniband";
 const NODES: &str = "/sys/devices/system/node";
 
 /// Reads the devices of a snapshot; an error when it holds neither devices nor processors of a
@@ -32,6 +31,7 @@ pub fn read(snapshot: &Snapshot) -> Result<Topology, String> {
     }
     let placed = tree(&view, &paths, &mut topology);
     adapters(&view, &placed, &mut topology);
+    soft::add(&view, &placed, &mut topology);
     vpd::add(&view, &mut topology);
     grace(&mut topology);
     iommu(&view, &mut topology);
@@ -230,7 +230,7 @@ fn adapters(view: &View, placed: &BTreeMap<Bdf, usize>, topology: &mut Topology)
     }
 }
 
-fn ports(view: &View, root: &str, name: &str) -> Vec<HcaPort> {
+pub(super) fn ports(view: &View, root: &str, name: &str) -> Vec<HcaPort> {
     let port = |number: &String| {
         let text = |file: &str| view.text(&format!("{root}/ports/{number}/{file}"));
         let layer = text("link_layer").and_then(|layer| match layer {
