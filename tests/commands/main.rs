@@ -21,4 +21,5 @@ mod report;
 mod softroce;
 mod support;
 mod together;
+mod topo;
 mod trend;
