@@ -203,6 +203,9 @@ fn transports(args: &[TransportArg]) -> Result<Vec<Transport>, String> {
         let transport = match arg {
             TransportArg::Rc | TransportArg::Rdma => Transport::Rc,
             TransportArg::Tcp => Transport::Tcp,
+            TransportArg::Xrc => {
+                return Err("--transport xrc: collectives run over rc: choose from rc, tcp".into());
+            }
             TransportArg::Uc | TransportArg::Ud => {
                 return Err("--transport: a collective cannot do without a message that is lost: \
                             choose from rc, tcp"
