@@ -191,7 +191,8 @@ fn plain_sum(work: &mut [u8], received: &[u8]) {
 /// Payload that is reduced a second, beside [`copy`] of as many bytes.
 #[divan::bench(args = [4096, 65_536, 1 << 20, 64 << 20], types = [Plain, Double, Narrow, Half])]
 fn sum<K: Kind>(bencher: Bencher, len: usize) {
-    let (mut work, received) = (vec![1; len], vec![2; len]);
+    // Normal numbers of every type.
+    let (mut work, received) = (vec![0x3c; len], vec![0x3d; len]);
     bencher.counter(BytesCount::new(len)).bench_local(|| {
         kernels::accumulate(K::KIND, Reduction::Sum, black_box(&mut work), black_box(&received));
     });

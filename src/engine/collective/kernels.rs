@@ -4,8 +4,6 @@
 
 use std::sync::OnceLock;
 
-use half::slice::HalfFloatSliceExt;
-
 use super::types::{DataType, Reduction};
 
 /// `work` ← `work` ∘ `received`, element by element in the machine's byte order. Slices of whole
@@ -92,7 +90,7 @@ fn run_plain(job: Job) {
                 i32::from_ne_bytes(a).wrapping_add(i32::from_ne_bytes(b)).to_ne_bytes()
             }),
             DataType::Bf16 => each(job, |a, b| narrow(wide(a) + wide(b))),
-            DataType::F16 => halves(job, |a, b| a + b),
+            DataType::F16 => each(job, |a, b| narrow_half(wide_half(a) + wide_half(b))),
         },
         Reduction::Max => match job.kind {
             DataType::F32 => {
@@ -105,7 +103,7 @@ fn run_plain(job: Job) {
                 each(job, |a, b| i32::from_ne_bytes(a).max(i32::from_ne_bytes(b)).to_ne_bytes())
             }
             DataType::Bf16 => each(job, |a, b| narrow(larger(wide(a), wide(b)))),
-            DataType::F16 => halves(job, larger),
+            DataType::F16 => each(job, |a, b| narrow_half(larger(wide_half(a), wide_half(b)))),
         },
     }
 }
@@ -150,42 +148,34 @@ fn narrow(value: f32) -> [u8; 2] {
     (if value.is_nan() { quiet } else { rounded } as u16).to_ne_bytes()
 }
 
-/// Elements of f16 that are converted at a time.
-const BLOCK: usize = 512;
-
-/// By way of f32: the conversions of a block use F16C where there is one.
+/// An f16 as an f32, exactly. Without branches, so that vector units do many at once, and without
+/// subnormal f32, which processors are slow with: those of f16 are the rest beyond the smallest
+/// normal one.
 #[inline(always)]
-fn halves(job: Job, one: impl Fn(f32, f32) -> f32) {
-    let len = job.work.len().min(job.received.len());
-    let mut at = 0;
-    while at < len {
-        let end = len.min(at + 2 * BLOCK);
-        let (mut a, mut b) = ([0.0; BLOCK], [0.0; BLOCK]);
-        let own = job.input.map_or(&job.work[at..end], |input| &input[at..end]);
-        let count = widen(own, &mut a);
-        widen(&job.received[at..end], &mut b);
-        for (x, y) in a.iter_mut().zip(&b) {
-            *x = one(*x, *y);
-        }
-        let mut narrowed = [half::f16::ZERO; BLOCK];
-        narrowed[..count].convert_from_f32_slice(&a[..count]);
-        let (places, _) = job.work[at..end].as_chunks_mut::<2>();
-        for (place, value) in places.iter_mut().zip(narrowed) {
-            *place = value.to_ne_bytes();
-        }
-        at = end;
-    }
+fn wide_half(bytes: [u8; 2]) -> f32 {
+    let half = u32::from(u16::from_ne_bytes(bytes));
+    let magnitude = (half & 0x7fff) << 13;
+    let normal = magnitude + (112 << 23);
+    let small = f32::from_bits(normal + (1 << 23)) - f32::from_bits(113 << 23);
+    let finite = if magnitude < 1 << 23 { small.to_bits() } else { normal };
+    let bits = if magnitude < 0x0f80_0000 { finite } else { magnitude | 0x7f80_0000 };
+    f32::from_bits(bits | (half & 0x8000) << 16)
 }
 
+/// To the nearest f16, ties to even; a NaN stays one, what is too large becomes infinite.
 #[inline(always)]
-fn widen(bytes: &[u8], into: &mut [f32; BLOCK]) -> usize {
-    let mut values = [half::f16::ZERO; BLOCK];
-    let (elements, _) = bytes.as_chunks::<2>();
-    for (value, element) in values.iter_mut().zip(elements) {
-        *value = half::f16::from_ne_bytes(*element);
-    }
-    values[..elements.len()].convert_to_f32_slice(&mut into[..elements.len()]);
-    elements.len()
+fn narrow_half(value: f32) -> [u8; 2] {
+    let bits = value.to_bits();
+    let magnitude = bits & 0x7fff_ffff;
+    // Adding a number whose last place is the last of a subnormal f16 rounds to it.
+    let small = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
+    let odd = (magnitude >> 13) & 1;
+    let normal = magnitude.wrapping_add(0xc800_0fff).wrapping_add(odd) >> 13;
+    // From 65520 on all round to infinity.
+    let large = if magnitude > 0x7f80_0000 { 0x7e00 } else { 0x7c00 };
+    let finite = if magnitude < 0x3880_0000 { small } else { normal };
+    let half = if magnitude >= 0x477f_f000 { large } else { finite };
+    ((half | (bits >> 16) & 0x8000) as u16).to_ne_bytes()
 }
 
 #[cfg(test)]
@@ -243,6 +233,33 @@ mod tests {
         let one = half::bf16::ONE.to_ne_bytes();
         accumulate(DataType::Bf16, Reduction::Sum, &mut work, &one);
         assert!(half::bf16::from_ne_bytes([work[0], work[1]]).is_nan());
+    }
+
+    #[test]
+    fn every_f16_is_widened_and_every_f32_between_two_of_them_is_narrowed() {
+        for bits in 0..=u16::MAX {
+            let half = half::f16::from_bits(bits);
+            let wide = wide_half(half.to_ne_bytes());
+            let same = wide.to_bits() == half.to_f32().to_bits();
+            assert!(same || (wide.is_nan() && half.is_nan()), "{bits:#x}: {wide}");
+            // It, its neighbours, the middle to the next one and that one's neighbours.
+            for middle in [0, 0x0800, 0x1000, 0x1800] {
+                for off in [-1, 0, 1] {
+                    let near = wide.to_bits().wrapping_add(middle).wrapping_add_signed(off);
+                    let value = f32::from_bits(near);
+                    let want = half::f16::from_f32(value);
+                    let found = half::f16::from_ne_bytes(narrow_half(value));
+                    let same = found.to_bits() == want.to_bits();
+                    assert!(same || (found.is_nan() && want.is_nan()), "{near:#x}: {found}");
+                }
+            }
+        }
+        // Subnormal results, of f32 of every exponent.
+        for bits in (0..0x7f80_0000_u32).step_by(4093) {
+            let value = f32::from_bits(bits);
+            let found = half::f16::from_ne_bytes(narrow_half(value));
+            assert_eq!(found, half::f16::from_f32(value), "{bits:#x}");
+        }
     }
 
     #[test]
