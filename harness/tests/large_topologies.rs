@@ -68,3 +68,30 @@ fn a_file_of_ten_megabytes() {
     assert!(topology.nodes.len() > 3000);
     within(Duration::from_millis(200), took, "10 MB of XML");
 }
+
+/// Most memory that this process has had, bytes.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+}
+
+#[test]
+fn ten_megabytes_of_functions_take_time_and_memory_by_their_number() {
+    let filler = "class=\"0x010802\" vendor=\"0x144d\" device=\"0xa824\" \
+                  subsystem_vendor=\"0x144d\" subsystem_device=\"0xa801\" \
+                  link_speed=\"32.0 GT/s PCIe\" link_width=\"4\"";
+    let text = machine(4, 4, 3700).replace("class=\"0x010802\"", filler);
+    assert!((9_000_000..11_000_000).contains(&text.len()), "{} bytes", text.len());
+    let before = peak();
+    let began = Instant::now();
+    let topology = topology::read("x", text.as_bytes()).unwrap();
+    let read = began.elapsed();
+    let judged = topology::judge(&topology, Rules::default());
+    let all = began.elapsed();
+    let more = peak() - before;
+    assert!(topology.nodes.len() > 49_000 && judged.gpus.len() == 16);
+    within(Duration::from_millis(200), read, "10 MB of functions");
+    within(Duration::from_millis(250), all, "10 MB of functions, judged");
+    assert!(more < 100 << 20, "{} MiB for 10 MB of XML", more >> 20);
+}

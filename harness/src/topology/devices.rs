@@ -27,12 +27,12 @@ pub fn role(class: u32, pair: Option<(u16, u16)>) -> Role {
 }
 
 /// Graphics of a server's management controller or an emulated one is no GPU, nor is the graphics
-/// core inside an Intel processor (VGA class).
+/// core inside an Intel processor (VGA class) nor the inference unit there (accelerator class).
 fn is_gpu(class: u32, pair: Option<(u16, u16)>) -> bool {
     match pair {
         None => true,
         Some((0x1002, 0x515e) | (0x1d0f, _)) => false,
-        Some((0x8086, _)) => class != 0x0300,
+        Some((0x8086, _)) => matches!(class, 0x0302 | 0x0380),
         Some((vendor, _)) => matches!(vendor, 0x10de | 0x1002 | 0x1d94 | 0x1da3),
     }
 }
@@ -100,6 +100,8 @@ mod tests {
             assert_eq!(role(0x030000, Some(pair)), Role::Other, "{pair:x?}");
         }
         assert_eq!(role(0x030000, Some((0x8086, 0x3e98))), Role::Other);
+        assert_eq!(role(0x120000, Some((0x8086, 0x7d1d))), Role::Other);
+        assert_eq!(role(0x038000, Some((0x8086, 0x0bd5))), Role::Gpu);
         assert_eq!(role(0x0c0600, Some((0x1077, 0x7322))), Role::Network);
     }
 

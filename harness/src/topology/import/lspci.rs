@@ -82,7 +82,9 @@ fn tree(text: &str, topology: &mut Topology) -> Result<bool, String> {
     for line in text.lines() {
         let indent = line.len() - line.trim_start_matches([' ', '|']).len();
         let rest = &line[indent..];
-        let drawn = rest.starts_with(['-', '+', '\\']) && rest[1..].starts_with(['-', '[']);
+        // The first of several root complexes is drawn `-+-[`.
+        let drawn = rest.starts_with("-+-[")
+            || rest.starts_with(['-', '+', '\\']) && rest[1..].starts_with(['-', '[']);
         if !drawn || (open.is_empty() && !is_root_line(line)) {
             if found && !line.trim_matches([' ', '|']).is_empty() {
                 break;
@@ -222,15 +224,25 @@ fn name_role(node: &mut Node, label: &str) {
         "Host",
     ];
     let gpu = (has(&["NVIDIA Corporation"]) && !has(&BESIDE))
-        || has(&["Instinct", "Aldebaran", "Arcturus", "Vega 20", "Habana Labs", "Gaudi"]);
+        || has(&["Instinct", "Aldebaran", "Arcturus", "Vega 20", "Habana Labs", "Gaudi"])
+        || has(&["Data Center GPU", "Ponte Vecchio"])
+        || unnamed_instinct(label);
     let adapter =
         has(&["Mellanox Technologies", "ConnectX", "Elastic Fabric Adapter", "BCM575", "BCM576"])
-            && !has(&["Bridge", "Switch", "DMA", "SoC Management"]);
+            && !has(&["Bridge", "bridge", "Switch", "DMA", "SoC Management"]);
     if gpu && !has(&["Mellanox"]) {
         node.gpu = Some(Gpu::default());
     } else if adapter {
         node.hca = Some(Hca::default());
     }
+}
+
+/// An Instinct that is newer than lspci's list of names: MI100 738x, MI200 740x, MI300 74ax and 74bx,
+/// MI350 75ax and 75bx.
+fn unnamed_instinct(label: &str) -> bool {
+    let device = label.split_once("[AMD/ATI] Device ").map(|(_, device)| device);
+    let family = device.and_then(|device| device.get(..3));
+    matches!(family, Some("738" | "740" | "74a" | "74b" | "75a" | "75b"))
 }
 
 /// What the long form says of a function.
