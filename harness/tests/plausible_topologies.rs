@@ -193,10 +193,9 @@ fn an_hgx_b200_by_rdma_topo() {
         let numa = u32::from(at >= 4);
         let bus = 0x10 * (at + 1);
         let place = |steps: &[(i32, i32)]| {
-            let path = steps.iter().fold(format!("pci0000:{bus:02x}"), |path, (add, device)| {
+            steps.iter().fold(format!("pci0000:{bus:02x}"), |path, (add, device)| {
                 format!("{path}/0000:{:02x}:{device:02x}.0", bus + add)
-            });
-            path
+            })
         };
         let root = [(0, 1)];
         let up = [(0, 1), (1, 0)];
