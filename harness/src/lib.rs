@@ -23,6 +23,7 @@ pub mod possible;
 pub mod profile;
 pub mod rails;
 pub mod rate;
+pub mod retest;
 pub mod size;
 pub mod snapshot;
 pub mod suite;

@@ -3,6 +3,8 @@
 mod file;
 mod planner;
 
+pub(crate) use planner::loopback;
+
 use std::time::Duration;
 
 use fabbench_reports::model::Named;

@@ -4,7 +4,10 @@ mod bounds;
 mod measured;
 mod whole;
 
-use fabbench_reports::model::{Report, Status};
+use fabbench_reports::model::{Measurement, Report, Status};
+use fabbench_reports::units::{BitRate, Time};
+
+use measured::Judged;
 
 use crate::profile::Choice;
 
@@ -29,7 +32,8 @@ pub fn judge(report: &mut Report, choice: &Choice) {
     }
     (report.profile, report.profile_why) = choice.identity(report);
     let judge = |measured| measured::judge(measured, report, choice);
-    let judged: Vec<_> = report.measurements.iter().map(judge).collect();
+    let mut judged: Vec<_> = report.measurements.iter().map(judge).collect();
+    beside_retests(&report.measurements, &mut judged);
     for (measured, judged) in report.measurements.iter_mut().zip(&judged) {
         measured.efficiency = judged.efficiency;
         measured.bound = judged.bound.clone();
@@ -40,6 +44,36 @@ pub fn judge(report: &mut Report, choice: &Choice) {
     crate::collective::complete(report);
     report.diagnosis = crate::diagnose::diagnose(report);
     report.verdict = whole::verdict(report, &judged);
+}
+
+/// Holds what would fail for its speed beside what came of measuring it again: where that passed, the
+/// fault flutters and warns.
+fn beside_retests(measurements: &[Measurement], judged: &mut [Judged]) {
+    for (index, measured) in measurements.iter().enumerate() {
+        let of_speed = judged[index].performance == Status::Fail
+            && !matches!(judged[index].function, Status::Fail | Status::Error);
+        if !of_speed || measured.retest_of.is_some() {
+            continue;
+        }
+        let again =
+            (0..judged.len()).filter(|&i| crate::retest::repeats(&measurements[i], measured));
+        let again: Vec<usize> = again.collect();
+        let passed = |i: &&usize| matches!(judged[**i].performance, Status::Pass | Status::Warn);
+        match (again.iter().find(passed), again.first()) {
+            (Some(&best), _) => judged[index].relent(&figure(&measurements[best])),
+            (None, Some(&first)) => judged[index].confirm(&figure(&measurements[first])),
+            (None, None) => {}
+        }
+    }
+}
+
+/// What was measured, in a figure.
+fn figure(measured: &Measurement) -> String {
+    match (measured.goodput_bps, measured.latency_ns) {
+        (Some(rate), _) => BitRate(rate.median).to_string(),
+        (None, Some(latency)) => format!("median {}", Time(latency.p50)),
+        (None, None) => "no result".to_owned(),
+    }
 }
 
 /// Judges a report of [`CHECKS_ONLY`] by its checks.

@@ -406,6 +406,10 @@ pub struct NotMeasured {
 pub struct Measurement {
     /// Stable within comparable runs, e.g. `bandwidth/rc/write/65536/rail0/a-b`.
     pub id: String,
+    /// Case that would have failed and that this one repeats or helps to explain; evidence, which no
+    /// verdict counts as a result of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retest_of: Option<String>,
     /// `latency`, `bandwidth`, `message_rate`, `integrity`, …
     pub test: String,
     /// `rc`, `uc`, `ud`, `tcp`.

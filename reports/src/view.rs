@@ -22,10 +22,18 @@ impl<'a> View<'a> {
         View { report, names: host_names(report), by_id }
     }
 
-    /// Measurements of one test, on TCP or on anything else, in the order measured.
+    /// Measurements of one test, on TCP or on anything else, in the order measured; without retests
+    /// but of loopbacks, which nothing else measured.
     pub(crate) fn of(&self, test: &str, tcp: bool) -> Vec<&'a Measurement> {
-        let fits = |m: &&Measurement| m.test == test && (m.transport == "tcp") == tcp;
+        let first = |m: &Measurement| m.retest_of.is_none() || m.test == "loopback";
+        let fits = |m: &&Measurement| m.test == test && (m.transport == "tcp") == tcp && first(m);
         self.report.measurements.iter().filter(fits).collect()
+    }
+
+    /// What was measured again since it would fail, loopbacks left out.
+    pub(crate) fn retests(&self) -> Vec<&'a Measurement> {
+        let again = |m: &&Measurement| m.retest_of.is_some() && m.test != "loopback";
+        self.report.measurements.iter().filter(again).collect()
     }
 
     /// Whether it ran at the same time as measurements of another rail.

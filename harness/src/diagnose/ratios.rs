@@ -20,6 +20,7 @@ pub(super) fn causes(scene: &Scene) -> Vec<Cause> {
     causes.extend(slots(scene));
     causes.extend(loopbacks(scene));
     causes.extend(single_qp(scene));
+    causes.extend(flutter(scene));
     causes.extend(directions(scene));
     causes.extend(both_ways(scene));
     causes.extend(together(scene));
@@ -156,6 +157,29 @@ fn single_qp(scene: &Scene) -> Vec<Cause> {
                 .remedy("spread the UDP source ports over more queue pairs, or turn on adaptive routing in the switches (disturbs traffic)")
         };
         causes.push(cause.seen(words(m)).seen(words(more)));
+    }
+    causes
+}
+
+/// Slow at first, and fast with new queue pairs.
+fn flutter(scene: &Scene) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for low in scene.slow.iter().filter(|m| m.retest_of.is_none()) {
+        let again = bandwidths(scene).filter(|m| crate::retest::repeats(m, low));
+        let best = again.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)));
+        let (Some(best), Some(bps)) = (best, rate(low)) else { continue };
+        if rate(best).unwrap_or(0.0) < CLEARLY * bps {
+            continue;
+        }
+        let object = format!("{} - {}", low.data_from, low.data_to);
+        let cause = match best.path.udp_sports.is_empty() {
+            true => Cause::new(66, "the fault comes and goes", object).remedy(
+                "repeat the run for longer, look at link errors and at other load on the fabric",
+            ),
+            false => Cause::new(72, "flows met on one of several paths: new source ports are fast", object)
+                .remedy("spread the UDP source ports over more queue pairs, or turn on adaptive routing in the switches (disturbs traffic)"),
+        };
+        causes.push(cause.seen(words(low)).seen(format!("again {}", words(best))));
     }
     causes
 }

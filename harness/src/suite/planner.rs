@@ -132,7 +132,7 @@ fn against_themselves(case: &Case, scene: &Scene) -> Vec<Group> {
 }
 
 /// A case on a rail as one of host `host`'s port against itself.
-pub(super) fn loopback(case: &Case, host: usize) -> Group {
+pub(crate) fn loopback(case: &Case, host: usize) -> Group {
     let letter = ["a", "b"][host];
     let place = case.rail.map_or_else(String::new, |rail| format!("rail{rail}"));
     let (size, op) = (size_text(case.size_bytes), case.op.text());

@@ -188,7 +188,9 @@ fn beside_cohort(
     let (own, ceiling) = (measured.goodput_bps?.median, measured.ceiling.as_ref()?.bps);
     let alike = |other: &&Measurement| {
         let bps = other.ceiling.as_ref().map_or(0.0, |ceiling| ceiling.bps);
-        same_case(measured, other) && (bps / ceiling - 1.0).abs() <= SAME_RATE
+        other.retest_of.is_none()
+            && same_case(measured, other)
+            && (bps / ceiling - 1.0).abs() <= SAME_RATE
     };
     let others = report.measurements.iter().filter(alike);
     let best = others.max_by(|a, b| median(a).total_cmp(&median(b)))?;
@@ -230,7 +232,7 @@ fn latency(measured: &Measurement, report: &Report, bounds: &Bounds) -> Result<A
     let p50 = typical(measured).ok_or("no round trip was measured")?;
     let mut sentences = vec![against_limit(p50, limit)];
     if let Some(Limit { pass, warn, .. }) = &bounds.cohort_latency {
-        let alike = |other: &&Measurement| same_case(measured, other);
+        let alike = |other: &&Measurement| other.retest_of.is_none() && same_case(measured, other);
         let others = report.measurements.iter().filter(alike);
         let best = others.filter_map(|m| Some((typical(m)?, m))).min_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((least, best)) = best {

@@ -32,15 +32,36 @@ pub(super) struct Judged {
     pub bound_bps: Option<f64>,
     /// Why it was not judged, where it should have been.
     pub not_judged: Option<String>,
+    /// A retest: it tells why another is as it is, and its speed counts for nothing by itself.
+    pub evidence: bool,
 }
 
 impl Judged {
     /// Both in one word.
     pub fn status(&self) -> Status {
-        match (self.function, self.performance) {
+        let performance = if self.evidence { Status::Unjudged } else { self.performance };
+        match (self.function, performance) {
             (Status::Pass, Status::NotApplicable) => Status::Pass,
             (Status::Pass, performance) => performance,
             (function, performance) => function.max(performance),
+        }
+    }
+
+    /// It would have failed for its speed, and passed when it was measured again: best `bps`.
+    pub fn relent(&mut self, told: &str) {
+        self.performance = Status::Warn;
+        for (status, text) in
+            self.sentences.iter_mut().filter(|(status, _)| *status == Status::Fail)
+        {
+            *status = Status::Warn;
+            *text += &format!("; measured again it passed ({told}): it flutters");
+        }
+    }
+
+    /// It fails for its speed, and did so when it was measured again.
+    pub fn confirm(&mut self, told: &str) {
+        if let Some((_, text)) = self.sentences.iter_mut().find(|(s, _)| *s == Status::Fail) {
+            *text += &format!("; measured again: {told}");
         }
     }
 
@@ -75,6 +96,10 @@ pub(super) fn judge(measured: &Measurement, report: &Report, choice: &Choice) ->
         (_, Status::Pass, None) => Status::Unjudged,
         (_, worst, _) => worst,
     };
+    let evidence = measured.retest_of.is_some();
+    if evidence {
+        of_speed.iter_mut().for_each(|(status, _)| *status = Status::Unjudged);
+    }
     sentences.extend(of_speed);
     if sentences.is_empty() {
         let verified = size_text(measured.bytes_verified);
@@ -89,6 +114,7 @@ pub(super) fn judge(measured: &Measurement, report: &Report, choice: &Choice) ->
         bound: speed.bound,
         bound_bps: speed.bound_bps,
         not_judged: speed.not_judged,
+        evidence,
     }
 }
 

@@ -516,3 +516,61 @@ fn a_rail_is_held_beside_the_others() {
     assert!(report.measurements[1].reason.contains("wanted at most 2.5 µs"));
     assert_eq!(report.verdict.performance, Status::Fail);
 }
+
+/// A retest of the measurement of `at`, at another share of the ceiling.
+fn again(share: f64) -> Measurement {
+    let first = at(0.5).id;
+    Measurement { id: format!("{first}/retest/again"), retest_of: Some(first), ..at(share) }
+}
+
+#[test]
+fn what_passes_when_measured_again_warns() {
+    let report = judged_with(false, vec![integrity(), at(0.5), again(0.5), again(0.97)], ndr_hosts);
+    assert_eq!(report.verdict.performance, Status::Warn);
+    let reason = &report.measurements[1].reason;
+    assert!(reason.contains("measured again it passed (385.5 Gb/s): it flutters"), "{reason}");
+    let evidence = [2, 3].map(|i| report.measurements[i].status);
+    assert_eq!(evidence, [Some(Status::Unjudged); 2], "no results of their own");
+    let cause = &report.diagnosis[0];
+    assert_eq!(
+        (cause.cause.as_str(), cause.confidence.as_str()),
+        ("the fault comes and goes", "medium")
+    );
+}
+
+#[test]
+fn what_fails_again_fails_once() {
+    let report = judged_with(false, vec![integrity(), at(0.5), again(0.55)], ndr_hosts);
+    assert_eq!(report.verdict.performance, Status::Fail);
+    let failed =
+        report.verdict.reasons.iter().filter(|r| r.starts_with(&report.measurements[1].id));
+    assert_eq!(failed.count(), 1, "{:?}", report.verdict.reasons);
+    assert!(report.measurements[1].reason.contains("; measured again: 218.6 Gb/s"));
+    let other_way =
+        Measurement { data_from: "b/d0:1".into(), data_to: "a/d0:1".into(), ..again(0.97) };
+    let report = judged_with(false, vec![integrity(), at(0.5), other_way], ndr_hosts);
+    assert_eq!(report.verdict.performance, Status::Fail, "the other way is no repeat");
+    let suspects = crate::retest::suspects(&report);
+    assert_eq!(suspects.len(), 1);
+}
+
+#[test]
+fn loopback_is_held_against_its_own_bound_and_is_no_line_rate() {
+    let own = |share| {
+        let end = "a/d0:1".to_owned();
+        let (data_from, data_to) = (end.clone(), end.clone());
+        let (initiator, responder) = (end.clone(), end);
+        let test = crate::plan::LOOPBACK.to_owned();
+        let m = Measurement { test, initiator, responder, data_from, data_to, ..at(share) };
+        judged_with(false, vec![integrity(), m], ndr_hosts)
+    };
+    let statuses = [0.951, 0.9, 0.8].map(|share| own(share).measurements[1].status);
+    assert_eq!(statuses, [Status::Pass, Status::Warn, Status::Fail].map(Some));
+    let told = own(0.951).verdict;
+    assert_eq!(
+        told.performance,
+        Status::Unjudged,
+        "nothing crossed the fabric: {:?}",
+        told.reasons
+    );
+}

@@ -13,7 +13,8 @@ const MOST_OF_A_KIND: usize = 8;
 /// Whether every performance figure that profiles have a bound for was held against it: those over
 /// RDMA, or all where there is no RDMA.
 pub(super) fn performance_judged(report: &Report) -> bool {
-    let timed = |m: &&Measurement| !["integrity", LOOPBACK].contains(&&*m.test);
+    let timed =
+        |m: &&Measurement| !["integrity", LOOPBACK].contains(&&*m.test) && m.retest_of.is_none();
     let timed: Vec<_> = report.measurements.iter().filter(timed).collect();
     let rdma: Vec<_> =
         timed.iter().copied().filter(|measured| measured.transport != "tcp").collect();
@@ -115,7 +116,8 @@ fn function(report: &Report, judged: &[Judged]) -> Status {
 fn performance(report: &Report, judged: &[Judged]) -> Status {
     let of_checks =
         |status| report.checks.iter().any(|check| check.status == status && !is_gate(&check.id));
-    let any = |status| judged.iter().any(|judged| judged.performance == status);
+    let counts = |judged: &&Judged| !judged.evidence;
+    let any = |status| judged.iter().filter(counts).any(|judged| judged.performance == status);
     if of_checks(Status::Fail) || any(Status::Fail) {
         Status::Fail
     } else if of_checks(Status::Warn) || any(Status::Warn) {

@@ -392,7 +392,8 @@ pub(super) fn beside_tcp(view: &View) -> Markup {
 pub(super) fn others(view: &View) -> Markup {
     let known = ["integrity", "latency", "bandwidth", "message_rate", "collective"];
     let all = view.report.measurements.iter();
-    let all: Vec<&Measurement> = all.filter(|m| !known.contains(&m.test.as_str())).collect();
+    let other = |m: &&Measurement| !known.contains(&m.test.as_str()) || m.retest_of.is_some();
+    let all: Vec<&Measurement> = all.filter(other).collect();
     let mut table = Table::new(&["measurement", "result", "verdict", "why"]);
     for m in &all {
         let result = cell(figures(m).join(", "));

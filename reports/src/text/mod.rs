@@ -83,6 +83,7 @@ fn whole(report: &Report, options: &Options) -> String {
     results::bandwidth(&view, &mut page);
     results::together(&view, &mut page);
     results::loopback(&view, &mut page);
+    results::retests(&view, &mut page);
     results::message_rate(&view, &mut page);
     tcp::tcp(&view, &mut page);
     collective::table(&view, &mut page);

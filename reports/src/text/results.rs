@@ -7,7 +7,7 @@ use super::result_line;
 use crate::model::{Latency, Measurement, Status};
 use crate::units::{Share, Size, in_gbps, in_mmsg, in_us, range};
 use crate::view::View;
-use crate::words::{arrow, host_of, judged, label, longest_gap, median, repeat_p50s, trip};
+use crate::words::{arrow, count, host_of, judged, label, longest_gap, median, repeat_p50s, trip};
 
 pub(super) fn integrity(view: &View, page: &mut Page) {
     let measurements = view.of("integrity", false);
@@ -64,6 +64,19 @@ pub(super) fn bandwidth(view: &View, page: &mut Page) {
     legend("Gb/s", &all, page);
     accounting(view, &all, page);
     notes(view, &all, page);
+}
+
+pub(super) fn retests(view: &View, page: &mut Page) {
+    let all = view.retests();
+    if all.is_empty() {
+        return;
+    }
+    page.title("Measured again, since it would fail");
+    for m in all {
+        let what = m.id.rsplit_once("/retest/").map_or("again", |(_, what)| what);
+        let (qps, line) = (count(m.method.qps as usize, "QP"), result_line(m, &view.names));
+        page.item(&format!("{what}: {line}; {qps}"));
+    }
 }
 
 pub(super) fn loopback(view: &View, page: &mut Page) {

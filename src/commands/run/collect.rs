@@ -92,6 +92,7 @@ fn base(outcome: &CaseOutcome, from: usize, to: usize) -> Measurement {
     Measurement {
         id: if both { format!("{}/{arrow}", case.id) } else { case.id.clone() },
         test: if case.loopback.is_some() { LOOPBACK.into() } else { word(&case.test) },
+        retest_of: case.retest_of.clone(),
         transport: word(&case.transport),
         op: word(&case.op),
         initiator: outcome.ends[outcome.initiator].clone(),

@@ -8,6 +8,7 @@ pub mod knobs;
 pub mod outputs;
 pub mod paths;
 pub mod progress;
+mod retest;
 pub mod single;
 pub mod watch;
 
@@ -398,6 +399,7 @@ impl<'a> Campaign<'a> {
             self.run_group(group);
         }
         self.progress.clear();
+        self.retest(&groups, interrupt);
     }
 
     /// Why a group cannot be measured any more.
@@ -469,7 +471,8 @@ impl<'a> Campaign<'a> {
     /// A case that was asked for and has no (whole) result.
     fn give_up(&mut self, case: &Case, why: &str) {
         self.progress.warn(&format!("{}: {why}", case.id));
-        self.not_measured.push(NotMeasured { what: case.id.clone(), why: why.into(), asked: true });
+        let asked = case.retest_of.is_none();
+        self.not_measured.push(NotMeasured { what: case.id.clone(), why: why.into(), asked });
     }
 
     /// Ways between the two hosts, or from host `own` to itself.
@@ -497,6 +500,40 @@ impl<'a> Campaign<'a> {
         asked.map(|(name, facts)| topology::report::of_host(name, facts)).collect()
     }
 
+    /// The report of what was measured, not judged yet.
+    fn report(
+        &self,
+        topology: Vec<HostTopology>,
+        checks: Vec<Check>,
+        measurements: Vec<Measurement>,
+        complete: bool,
+    ) -> Report {
+        Report {
+            schema: SCHEMA.into(),
+            tool: Tool { version: crate::VERSION.into(), commit: crate::COMMIT.into() },
+            command: std::env::args().collect(),
+            suite: self.request.suite.clone(),
+            profile: Named { name: String::new(), hash: String::new() },
+            profile_why: String::new(),
+            started: self.started.clone(),
+            finished: now(),
+            complete: self.complete && complete,
+            simulated: self.rails.iter().any(|r| r.a.soft || r.b.soft),
+            synthetic: false,
+            hosts: self.site.hosts.to_vec(),
+            rails: report_rails(&self.rails, &measurements),
+            checks,
+            matrices: Vec::new(),
+            fits: Vec::new(),
+            not_measured: [&self.not_measured[..], &gpu_memory(&topology), &self.request.beyond]
+                .concat(),
+            topology,
+            measurements,
+            diagnosis: Vec::new(),
+            verdict: unjudged(),
+        }
+    }
+
     /// Ends the agents, judges, writes and prints.
     fn finish(mut self, interrupt: &Interrupt) -> Result<ExitCode, CommandError> {
         self.progress.clear();
@@ -504,34 +541,12 @@ impl<'a> Campaign<'a> {
         let topology = self.topology();
         let mut checks = self.site.checks(self.request.wants_rdma, self.locked_bytes);
         checks.extend(topology.iter().flat_map(topology::report::checks));
+        let measurements = std::mem::take(&mut self.measurements);
+        let mut report = self.report(topology, checks, measurements, !interrupted);
         let session = self.session;
         for line in session.close() {
             eprintln!("fabbench: {}", text::printable(&line));
         }
-        let mut report = Report {
-            schema: SCHEMA.into(),
-            tool: Tool { version: crate::VERSION.into(), commit: crate::COMMIT.into() },
-            command: std::env::args().collect(),
-            suite: self.request.suite.clone(),
-            profile: Named { name: String::new(), hash: String::new() },
-            profile_why: String::new(),
-            started: self.started,
-            finished: now(),
-            complete: self.complete && !interrupted,
-            simulated: self.rails.iter().any(|r| r.a.soft || r.b.soft),
-            synthetic: false,
-            hosts: self.site.hosts.to_vec(),
-            rails: report_rails(&self.rails, &self.measurements),
-            checks,
-            matrices: Vec::new(),
-            fits: Vec::new(),
-            not_measured: [self.not_measured, gpu_memory(&topology), self.request.beyond.clone()]
-                .concat(),
-            topology,
-            measurements: self.measurements,
-            diagnosis: Vec::new(),
-            verdict: unjudged(),
-        };
         verdict::judge(&mut report, &self.judging.choice);
         let output = self.request.output;
         let comparison = self.judging.baseline.as_ref().map(|kept| kept.hold(&mut report));

@@ -61,6 +61,11 @@ impl Progress {
         self.say(&line);
     }
 
+    /// So many more cases than were planned.
+    pub fn more(&mut self, count: usize) {
+        self.total += count;
+    }
+
     /// So many more cases are over.
     pub fn cases_over(&mut self, count: usize) {
         self.finished += count;
