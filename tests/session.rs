@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fabbench::session::protocol::{ToAgent, ToCoordinator};
+use fabbench::session::protocol::{PROTOCOL, ToAgent, ToCoordinator};
 use fabbench::session::token::Token;
 use fabbench::session::{
     Binary, Event, HostFailure, Interrupt, Launch, Session, Wait, parse_hosts,
@@ -40,7 +40,7 @@ noexec) PATH="$place/noexec:$PATH" ;;
 future) printf '\000\002fabbench agent stream\003\n'; printf '\000\000\000\064%s' \
   '{"Hello":{"protocol":99,"version":"9.9.9","x":"yz"}}'; exec cat >/dev/null ;;
 older) printf '\000\002fabbench agent stream\003\n'; printf '\000\000\000\063%s' \
-  '{"Hello":{"protocol":2,"version":"0.0.1","x":"yz"}}'; exec cat >/dev/null ;;
+  '{"Hello":{"protocol":PROTOCOL,"version":"0.0.1","x":"yz"}}'; exec cat >/dev/null ;;
 esac
 exec sh -c "$command"
 "#;
@@ -58,7 +58,7 @@ impl Place {
         for name in ["tmp", "home", "bin", "riscv", "ancient", "noexec"] {
             fs::create_dir(place.path(name)).unwrap();
         }
-        place.script("ssh", FAKE_SSH);
+        place.script("ssh", &FAKE_SSH.replace("PROTOCOL", &PROTOCOL.to_string()));
         place.script("riscv/uname", "#!/bin/sh\necho riscv64\n");
         place.script("ancient/getconf", "#!/bin/sh\necho glibc 2.5\n");
         // Without the permission to execute, as on a file system mounted noexec.
@@ -216,7 +216,10 @@ fn what_keeps_an_agent_from_starting_is_named_with_the_next_step() {
     assert!(text.contains("not found in PATH") && text.contains("--push"), "{text}");
     let text = place.refusal("future", &launch);
     assert!(text.contains("fabbench 9.9.9 speaks protocol 99"), "{text}");
-    assert!(text.contains("speaks protocol 2: install the same version"), "{text}");
+    assert!(
+        text.contains(&format!("speaks protocol {PROTOCOL}: install the same version")),
+        "{text}"
+    );
     let text = place.refusal("chatty", &launch);
     assert!(text.contains("more than 1 MiB") && text.contains("restricted shell"), "{text}");
     launch.patience = Duration::from_millis(300);
