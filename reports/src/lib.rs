@@ -4,6 +4,7 @@ pub mod advice;
 #[cfg(feature = "words")]
 mod advised;
 mod clean;
+#[cfg(feature = "words")]
 mod collectives;
 #[cfg(feature = "words")]
 mod compared;
