@@ -111,6 +111,9 @@ pub struct CallFacts {
     pub clock: String,
     /// Addresses of the host's interfaces, loopback and link-local ones included.
     pub addresses: Vec<InterfaceAddress>,
+    /// NVIDIA GPUs by their management library; none on a host without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvml: Option<NvmlFacts>,
     /// Devices by the verbs library, or why there are none.
     pub verbs: VerbsFacts,
     /// fabbench version and commit of the agent, `0.1.0 (abc1234)`.
@@ -126,6 +129,36 @@ pub struct InterfaceAddress {
     pub address: std::net::IpAddr,
     /// Length of the subnet prefix in bits.
     pub prefix_len: u8,
+}
+
+/// What NVIDIA's management library (NVML) says.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NvmlFacts {
+    /// Version of the GPU driver.
+    pub driver: Option<String>,
+    /// Why it told nothing of the GPUs; none when it did.
+    pub problem: Option<String>,
+    /// GPUs, in the library's order.
+    pub gpus: Vec<NvmlGpu>,
+}
+
+/// A GPU by NVML; none for what it did not tell.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NvmlGpu {
+    /// PCI address, `00000000:18:00.0`.
+    pub pci: String,
+    /// `GPU-…`.
+    pub uuid: Option<String>,
+    /// Product.
+    pub name: Option<String>,
+    /// PCIe generation in use; idle GPUs lower it.
+    pub link_generation: Option<u32>,
+    /// Lanes in use.
+    pub link_width: Option<u32>,
+    /// PCIe generation that GPU and slot are capable of.
+    pub max_link_generation: Option<u32>,
+    /// Lanes that GPU and slot are capable of.
+    pub max_link_width: Option<u32>,
 }
 
 /// What the verbs library says.

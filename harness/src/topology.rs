@@ -14,6 +14,7 @@ mod findings;
 mod import;
 mod judge;
 pub mod model;
+pub mod nvml;
 pub mod report;
 mod scene;
 pub mod stand_in;

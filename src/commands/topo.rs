@@ -6,7 +6,7 @@ use fabbench_harness::snapshot::HostFacts;
 use fabbench_harness::topology::expect::Expectation;
 use fabbench_harness::topology::model::Topology;
 use fabbench_harness::topology::{
-    self, Assessment, Rules, capture, changes, report, stand_in, view, visible,
+    self, Assessment, Rules, capture, changes, nvml, report, stand_in, view, visible,
 };
 use fabbench_reports::comparison::Change;
 use fabbench_reports::html::topology_svg;
@@ -209,11 +209,18 @@ fn live(typed: &str, args: &TopoArgs) -> Result<Seen, CommandError> {
     let (name, facts) = facts(typed, args.verbose, &args.launch)?;
     let mut topology = topology::read_snapshot(&facts.snapshot)
         .map_err(|what| CommandError::incomplete(format!("{typed}: read topology: {what}")))?;
+    nvml::merge(&mut topology, facts.calls.nvml.as_ref());
     admit(&mut topology, &args.treat_as_gpu, &name)?;
     if typed == "local" {
         let variable = |name: &str| std::env::var(name).ok();
-        let (cuda, nccl) = (variable("CUDA_VISIBLE_DEVICES"), variable("NCCL_IB_HCA"));
-        visible::restrict(&mut topology, cuda.as_deref(), nccl.as_deref());
+        let (cuda, order) = (variable("CUDA_VISIBLE_DEVICES"), variable("CUDA_DEVICE_ORDER"));
+        let nccl = variable("NCCL_IB_HCA");
+        let filters = visible::Filters {
+            cuda: cuda.as_deref(),
+            cuda_order: order.as_deref(),
+            nccl: nccl.as_deref(),
+        };
+        visible::restrict(&mut topology, filters);
     }
     Ok(Seen { name, source: report::live_source(&topology), topology })
 }

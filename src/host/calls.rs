@@ -23,6 +23,7 @@ pub fn facts() -> CallFacts {
         clock_cost_ns: clock.cost_ns,
         clock: "CLOCK_MONOTONIC_RAW".to_owned(),
         addresses: addresses(),
+        nvml: super::nvml::facts(),
         verbs: crate::transport::verbs::device::facts(),
         agent: crate::VERSION_LINE.to_owned(),
     }

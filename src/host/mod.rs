@@ -2,6 +2,7 @@
 
 pub mod calls;
 pub mod counters;
+pub mod nvml;
 pub mod snapshot;
 pub mod tools;
 

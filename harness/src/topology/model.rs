@@ -158,6 +158,9 @@ pub struct Machine {
     pub grace: bool,
     /// Whether a module lets HCAs read NVIDIA or AMD GPU memory (nvidia_peermem, amdkfd).
     pub peer_memory: Fact<bool>,
+    /// Version of the GPU driver.
+    #[serde(default)]
+    pub gpu_driver: Option<String>,
     /// Whether the GPU driver can export memory as dma-buf.
     pub dma_buf: Fact<bool>,
     /// Type of the IOMMU's default domain, e.g. `identity`, `DMA`, `DMA-FQ`, `off`.
@@ -314,6 +317,9 @@ impl Acs {
 pub struct Gpu {
     /// Number that the input gives it (NCCL's `dev`).
     pub number: Option<u32>,
+    /// `GPU-…`, by which NVIDIA's tools name it.
+    #[serde(default)]
+    pub uuid: Option<String>,
     /// Attached to its processor by NVLink-C2C.
     pub c2c: bool,
     /// Whether GPUDirect RDMA is possible, as a NCCL file says.

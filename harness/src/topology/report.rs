@@ -6,13 +6,14 @@ use fabbench_reports::model::{
 
 use super::judge::{Assessment, GpuVerdict, Rules, judge, worst};
 use super::model::{Fact, Kind, Topology};
-use super::{read_snapshot, view};
+use super::{nvml, read_snapshot, view};
 use crate::snapshot::HostFacts;
 
 /// Topology of a live host, from what its agent saw.
 pub fn of_host(name: &str, facts: &HostFacts) -> HostTopology {
     match read_snapshot(&facts.snapshot) {
-        Ok(topology) => {
+        Ok(mut topology) => {
+            nvml::merge(&mut topology, facts.calls.nvml.as_ref());
             report(name, &live_source(&topology), &topology, &judge(&topology, Rules::default()))
         }
         Err(why) => HostTopology {

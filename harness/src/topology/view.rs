@@ -222,6 +222,14 @@ fn bracketed(node: &Node) -> String {
     if link.is_empty() { link } else { format!("[{link}]") }
 }
 
+/// `NVIDIA H200, GPU-8a1b…, driver 550.54.15`; none when nothing of it is known.
+fn product(topology: &Topology, gpu: &super::scene::GpuView) -> Option<String> {
+    let uuid = topology.nodes.get(gpu.node?)?.gpu.as_ref().and_then(|gpu| gpu.uuid.clone());
+    let driver = topology.machine.gpu_driver.as_ref().map(|driver| format!("driver {driver}"));
+    let parts: Vec<String> = [gpu.label.clone(), uuid, driver].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 /// All that is known of one GPU's paths; none when there is no GPU of that name.
 pub fn explain(topology: &Topology, assessment: &Assessment, name: &str) -> Option<String> {
     let scene = &assessment.scene;
@@ -235,6 +243,9 @@ pub fn explain(topology: &Topology, assessment: &Assessment, name: &str) -> Opti
     let mut text = String::new();
     let address = gpu.bdf.map(|bdf| format!(" {bdf}")).unwrap_or_default();
     let _ = writeln!(text, "{}{address}: {}, {}", gpu.name, word(verdict.status), verdict.reason);
+    if let Some(product) = product(topology, gpu) {
+        let _ = writeln!(text, "  {product}");
+    }
     if let Some(nccl) = &verdict.nccl {
         let _ = writeln!(text, "  {nccl}");
     }

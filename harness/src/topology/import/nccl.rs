@@ -98,6 +98,7 @@ fn gpu(pci: Element, role: Option<Role>, forwards: bool) -> Option<Gpu> {
         return (role == Some(Role::Gpu) && !forwards).then(Gpu::default);
     };
     Some(Gpu {
+        uuid: None,
         number: element.attribute("dev").and_then(|text| text.parse().ok()),
         c2c: elements(element, "c2c").next().is_some(),
         gdr: flag(element.attribute("gdr")),
