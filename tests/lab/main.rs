@@ -4,7 +4,9 @@
 mod support;
 
 mod collective;
+mod compare;
 mod faults;
 mod pair;
+mod shaped;
 mod softroce;
 mod topo;
