@@ -1,6 +1,6 @@
 //! What was measured, as tables with bars and as curves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -68,6 +68,7 @@ pub(super) fn bandwidth(view: &View) -> Markup {
             h3 { @if rail.is_empty() { "No rail" } @else { (rail) } }
             (rate_table(view, members, scale(&all)))
         }
+        (grounds(&all))
     };
     titled("Bandwidth: payload that arrived", &all, body)
 }
@@ -125,12 +126,25 @@ fn rate_table(view: &View, all: &[&Measurement], scale: f64) -> Markup {
                 (Some(bps), None) => in_gbps(bps),
                 (None, _) => String::new(),
             }),
-            cell(m.bound.as_deref().unwrap_or_default()),
+            cell(asked(m)),
             chip(judged(m.status)),
             why(m),
         ]);
     }
     table.draw()
+}
+
+/// What was asked for, without its grounds.
+fn asked(m: &Measurement) -> &str {
+    let bound = m.bound.as_deref().unwrap_or_default();
+    bound.split_once(": ").map_or(bound, |(asked, _)| asked)
+}
+
+/// The grounds of what was asked for, each told once: in a column they would make rows high.
+fn grounds(all: &[&Measurement]) -> Markup {
+    let bounds = all.iter().filter_map(|m| m.bound.as_deref());
+    let told: BTreeSet<&str> = bounds.filter(|bound| bound.contains(": ")).collect();
+    html! { @if !told.is_empty() { ul class="faint" { @for bound in &told { li { (bound) } } } } }
 }
 
 /// The longest time without a message, in µs.
@@ -218,12 +232,12 @@ pub(super) fn latency(view: &View) -> Markup {
             cell(l.p999.map(in_us).unwrap_or_default()),
             cell(in_us(l.max)),
             cell(l.count.to_string()),
-            cell(m.bound.as_deref().unwrap_or_default()),
+            cell(asked(m)),
             chip(judged(m.status)),
             why(m),
         ]);
     }
-    let body = html! { (table.draw()) (percentile_plots(view, &all)) };
+    let body = html! { (table.draw()) (grounds(&all)) (percentile_plots(view, &all)) };
     titled("Latency", &all, body)
 }
 
