@@ -60,6 +60,17 @@ fn samples_are_up_to_date() {
     golden("devices.txt", &text::devices(&failing.hosts, &failing.checks, &plain(100)));
 }
 
+/// A run of `ci/demo`, kept as it was written: older reports stay readable.
+#[test]
+fn a_real_report_is_up_to_date() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("samples/lab-pair.json");
+    let report = json::read(&fs::read_to_string(path).unwrap()).unwrap();
+    assert!(!report.synthetic && report.simulated);
+    golden("lab-pair.txt", &text::report(&report, &plain(100)));
+    golden("lab-pair.md", &markdown::report(&report));
+    golden("lab-pair.html", &html::report(&report));
+}
+
 #[test]
 fn a_comparison_is_up_to_date() {
     let comparison = builder::comparison();
