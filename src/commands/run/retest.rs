@@ -11,7 +11,9 @@ use crate::session::Interrupt;
 impl Campaign<'_> {
     /// Measures again what would fail, as long as there is time for it.
     pub(super) fn retest(&mut self, groups: &[Group], interrupt: &Interrupt) {
-        let Some(mut left) = self.plan.retest_seconds else { return };
+        let Some(mut left) = self.plan.retest_seconds.filter(|_| !interrupt.is_set()) else {
+            return;
+        };
         for case in self.suspects(groups) {
             let rail = case.rail.and_then(|rail| self.rails.get(rail));
             let spread = rail.is_some_and(|rail| rail.gids.kind == GidKind::RoceV2);
