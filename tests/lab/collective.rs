@@ -16,6 +16,7 @@ fn sound(lab: &Lab, typed: &str) -> Vec<Value> {
     let run = lab.run(&[&hosts[..], &typed, &QUICK].concat());
     run.expect(0, &[]);
     let report = run.report();
+    assert_eq!(report["simulated"], true, "software devices carry");
     let all = report["measurements"].as_array().unwrap().clone();
     for m in &all {
         assert_eq!(m["elements_wrong"], 0, "{m:#}");
@@ -39,6 +40,7 @@ fn two_hosts_reduce_over_rdma_and_tcp_with_the_same_messages() {
         assert_eq!((&rc["transport"], &tcp["transport"]), (&"rc".into(), &"tcp".into()));
         assert_eq!(rc["path"]["gid_type"], "RoCE v2", "{:#}", rc["path"]);
         assert_eq!(rc["initiator"], "node-a/rxe0:1");
+        assert_eq!(rc["method"]["polling"], "events", "one CPU looks for nothing all the time");
         assert_eq!(sent(rc), sent(tcp), "{}", rc["id"]);
     }
     let ring = &all[2];

@@ -211,6 +211,7 @@ fn every_operation_moves_every_byte_right() {
         assert_eq!(latency.len(), 1, "{op}");
         let whole = ["read", "fetch_add", "cmp_swap"].contains(&op);
         assert_eq!(latency[0]["is_half_rtt"], !whole, "{op}");
+        assert_eq!(latency[0]["method"]["polling"], "busy, asleep when idle", "{op}");
         assert!(latency[0]["latency_ns"]["count"].as_u64().unwrap() > 10, "{:#}", latency[0]);
         let rate = find(&report, &[("test", "message_rate"), ("op", op), ("transport", "rc")]);
         assert_eq!(rate.len(), 1, "{op}");

@@ -7,6 +7,7 @@ use fabbench_harness::snapshot::HostFacts;
 use fabbench_reports::model::{
     Collective as Detail, Measurement, Memory, Method, Path, RankTime, RankWait, Repeat,
 };
+use serde_json::Value;
 
 use super::drive::Ended;
 use super::fabric::Fabric;
@@ -48,6 +49,11 @@ pub enum Wire<'a> {
 }
 
 impl Wire<'_> {
+    /// Whether software devices carry: no figure is a line rate.
+    pub fn is_soft(self) -> bool {
+        matches!(self, Wire::Rc(fabric) if fabric.soft)
+    }
+
     /// The transport.
     pub fn transport(self) -> Transport {
         match self {
@@ -63,7 +69,7 @@ struct Scene<'a> {
     wire: Wire<'a>,
     facts: &'a [HostFacts],
     /// Settings of rank 0 as they took effect.
-    effective: &'a BTreeMap<String, serde_json::Value>,
+    effective: &'a BTreeMap<String, Value>,
 }
 
 impl Scene<'_> {
@@ -142,19 +148,21 @@ impl Scene<'_> {
         let calls = &self.facts[sweep.hosts[0]].calls;
         let mut effective = self.effective.clone();
         effective.insert("kernels".into(), kernels::instructions().into());
-        let (lanes, arrival, polling) = match self.wire {
-            Wire::Tcp(_) => (1, "bytes", "events"),
-            Wire::Rc(Fabric { shape, soft, .. }) => {
+        let (lanes, arrival) = match self.wire {
+            Wire::Tcp(_) => (1, "bytes"),
+            Wire::Rc(Fabric { shape, .. }) => {
                 effective.insert("segment_bytes".into(), shape.segment.into());
                 effective.insert("slots".into(), shape.slots.into());
-                (shape.channels, "immediate", if *soft { "events" } else { "busy" })
+                (shape.channels, "immediate")
             }
         };
+        let polling =
+            effective.get("polling").and_then(Value::as_str).unwrap_or("events").to_owned();
         Method {
             qps: (ranks.saturating_sub(1) * lanes) as u32,
             threads: 1,
             arrival: arrival.into(),
-            polling: polling.into(),
+            polling,
             clock_resolution_ns: calls.clock_resolution_ns,
             clock_cost_ns: calls.clock_cost_ns,
             requested: BTreeMap::from([

@@ -13,7 +13,7 @@ use fabbench_harness::facts;
 use fabbench_harness::plan::Transport;
 use fabbench_harness::profile::Choice;
 use fabbench_harness::verdict;
-use fabbench_reports::model::{Named, NotMeasured, Report, SCHEMA, Tool};
+use fabbench_reports::model::{Host, Measurement, Named, NotMeasured, Report, SCHEMA, Tool};
 use fabbench_reports::text;
 
 use super::run::outputs::Outputs;
@@ -66,10 +66,10 @@ fn lead(
     mut outputs: Outputs,
     interrupt: &Interrupt,
 ) -> Result<ExitCode, CommandError> {
-    let usage = |e: &dyn std::fmt::Display| CommandError::usage(e.to_string());
+    let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
     if let Some(leaves) = wanted.leaves().map_err(CommandError::usage)? {
-        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-        wanted.stand_by_leaf(&leaves, &names).map_err(|e| usage(&e))?;
+        let stood = wanted.stand_by_leaf(&leaves, &names);
+        stood.map_err(|e| CommandError::usage(e.to_string()))?;
     }
     let mut launch = launch(&args.launch, args.output.verbose)?;
     launch.silence = SILENCE;
@@ -78,72 +78,109 @@ fn lead(
     let mut session = start(&specs, &launch, interrupt)?;
     let facts = all_facts(&mut session, interrupt)?;
     let places = places::listen(&specs, &facts);
-    let hosts: Vec<_> =
+    let hosts: Vec<Host> =
         specs.iter().zip(&facts).map(|(spec, facts)| facts::host(&spec.name, facts)).collect();
-    let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-    let (fabric, mut not_measured) =
-        fabric(&wanted, &Site { specs: &specs, facts: &facts, hosts: &hosts })?;
+    let site = Site { specs: &specs, facts: &facts, hosts: &hosts };
+    let (fabric, not_measured) = fabric(&wanted, &site)?;
     let wires = wires(&wanted, fabric.as_ref(), &places);
+    let mut found = Found { not_measured, ..Found::default() };
     let quiet = args.output.quiet || args.output.nagios;
     let mut progress = Progress::new(wanted.rows() * wires.len(), Duration::ZERO, quiet);
     session.set_stage("collective");
-    let mut measurements = Vec::new();
-    let mut well = true;
     for (turn, &wire) in wires.iter().enumerate() {
         progress.say(&wanted.announcement(&specs, wire.transport()));
         let crew = crew(&wanted, &specs, (&places, wire), turn)?;
         let ended = drive::drive(&session, &crew, &mut |what| progress.now(what));
         progress.clear();
         let measured = collect::measurements(&wanted, &names, wire, &facts, &ended);
-        for measurement in &measured {
-            outputs.note(measurement);
-        }
-        not_measured.extend(missing(&wanted, wire, measured.len(), &ended, &names));
-        measurements.extend(measured);
-        well &= ended.trouble.is_none();
+        measured.iter().for_each(|measurement| outputs.note(measurement));
+        let agent_lost = ended.trouble.as_ref().is_some_and(|trouble| trouble.agent_lost());
+        found.take(&wanted, (wire, &names), measured, &ended);
         // An agent that is gone can play no rank over another transport.
-        if interrupt.is_set() || ended.trouble.is_some_and(|trouble| trouble.agent_lost()) {
+        if interrupt.is_set() || agent_lost {
             break;
         }
     }
     for line in session.close() {
         eprintln!("fabbench: {}", text::printable(&line));
     }
-    let interrupted = interrupt.is_set();
-    let mut report = Report {
-        schema: SCHEMA.into(),
-        tool: Tool { version: crate::VERSION.into(), commit: crate::COMMIT.into() },
-        command: std::env::args().collect(),
-        suite: Named { name: "allreduce".into(), hash: String::new() },
-        profile: Named { name: String::new(), hash: String::new() },
-        profile_why: String::new(),
-        started,
-        finished: now(),
-        complete: well && !interrupted && not_measured.iter().all(|left| !left.asked),
-        simulated: false,
-        synthetic: false,
-        hosts,
-        rails: Vec::new(),
-        checks: Vec::new(),
-        topology: Vec::new(),
-        not_measured,
-        measurements,
-        matrices: Vec::new(),
-        fits: Vec::new(),
-        diagnosis: Vec::new(),
-        verdict: unjudged(),
-    };
-    let choice = Choice::by_name("auto").map_err(|e| usage(&e))?;
-    verdict::judge(&mut report, &choice);
+    let simulated = wires.iter().any(|wire| wire.is_soft());
+    let report = found.report(started, (hosts, simulated), !interrupt.is_set())?;
+    tell(report, args, outputs, interrupt.is_set())
+}
+
+/// What a run has found so far.
+#[derive(Default)]
+struct Found {
+    measurements: Vec<Measurement>,
+    not_measured: Vec<NotMeasured>,
+    troubled: bool,
+}
+
+impl Found {
+    /// Takes in what was measured over one transport.
+    fn take(
+        &mut self,
+        wanted: &Wanted,
+        (wire, names): (Wire, &[&str]),
+        measured: Vec<Measurement>,
+        ended: &Ended,
+    ) {
+        self.not_measured.extend(missing(wanted, wire, measured.len(), ended, names));
+        self.measurements.extend(measured);
+        self.troubled |= ended.trouble.is_some();
+    }
+
+    /// The report, judged; `whole` when nobody ended the run early.
+    fn report(
+        self,
+        started: String,
+        (hosts, simulated): (Vec<Host>, bool),
+        whole: bool,
+    ) -> Result<Report, CommandError> {
+        let asked = self.not_measured.iter().any(|left| left.asked);
+        let mut report = Report {
+            schema: SCHEMA.into(),
+            tool: Tool { version: crate::VERSION.into(), commit: crate::COMMIT.into() },
+            command: std::env::args().collect(),
+            suite: Named { name: "allreduce".into(), hash: String::new() },
+            profile: Named { name: String::new(), hash: String::new() },
+            profile_why: String::new(),
+            started,
+            finished: now(),
+            complete: whole && !self.troubled && !asked,
+            simulated,
+            synthetic: false,
+            hosts,
+            rails: Vec::new(),
+            checks: Vec::new(),
+            topology: Vec::new(),
+            not_measured: self.not_measured,
+            measurements: self.measurements,
+            matrices: Vec::new(),
+            fits: Vec::new(),
+            diagnosis: Vec::new(),
+            verdict: unjudged(),
+        };
+        let choice = Choice::by_name("auto").map_err(|e| CommandError::usage(e.to_string()))?;
+        verdict::judge(&mut report, &choice);
+        Ok(report)
+    }
+}
+
+/// Prints and writes the report.
+fn tell(
+    report: Report,
+    args: &AllreduceArgs,
+    outputs: Outputs,
+    interrupted: bool,
+) -> Result<ExitCode, CommandError> {
     let report = handed_on(report, &args.output)?;
     let alone = outputs.alone_on_stdout();
     let written = outputs.complete(&report);
     print(&report, &args.output, alone)?;
     written?;
-    if interrupted {
-        return Ok(ExitCode::INTERRUPTED);
-    }
-    Ok(exit_code(&report, &args.output))
+    Ok(if interrupted { ExitCode::INTERRUPTED } else { exit_code(&report, &args.output) })
 }
 
 /// The ports of all hosts, where verbs are wanted or may be; why there are none.

@@ -129,7 +129,7 @@ impl PreparedAddressed {
         let inline = self.prepared.inline();
         let Prepared { pairs, cq, region, context, object, path, tuning, service, .. } =
             self.prepared;
-        let settings = settings(&path, &tuning, region.buffer());
+        let settings = settings(&path, &tuning, region.buffer(), context.quirks().soft);
         let mut numbers: Vec<_> =
             pairs.iter().enumerate().map(|(lane, pair)| (pair.number(), lane)).collect();
         numbers.sort_unstable();

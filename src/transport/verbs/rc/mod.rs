@@ -381,7 +381,13 @@ fn settings(
     path: &Path,
     tuning: &Tuning,
     buffer: &HostBuffer,
+    soft: bool,
 ) -> BTreeMap<String, serde_json::Value> {
+    let polling = match tuning.poll {
+        Some(Poll::Event) => "events",
+        _ if soft => "busy, asleep when idle",
+        _ => "busy",
+    };
     let mut settings = BTreeMap::from([
         ("mtu".into(), (128_u32 << path.mtu_code).into()),
         ("sl".into(), path.service_level.into()),
@@ -393,6 +399,7 @@ fn settings(
     ]);
     let verbs = if tuning.extended { "ibv_wr_*, CQ ex" } else { "ibv_post_send, ibv_poll_cq" };
     settings.insert("verbs".into(), verbs.into());
+    settings.insert("polling".into(), polling.into());
     if let Some(index) = path.gid_index {
         settings.insert("gid_index".into(), index.into());
     }

@@ -394,7 +394,7 @@ impl PreparedStream {
         let numbers: Vec<u32> = pairs.iter().map(QueuePair::number).collect();
         let lanes = pairs.into_iter().enumerate();
         let lanes = lanes.map(|(i, pair)| Lane::new(i as u64, pair, &shape, &region, &remote));
-        let settings = settings(&path, &tuning, region.buffer());
+        let settings = settings(&path, &tuning, region.buffer(), context.quirks().soft);
         let mut stream = RcStream {
             lanes: lanes.collect(),
             shared: None,
@@ -456,11 +456,6 @@ impl RcStream {
     /// Knobs as they took effect, for the report.
     pub fn effective(&self) -> BTreeMap<String, serde_json::Value> {
         let shape = &self.shape;
-        let polling = match self.events {
-            true => "events",
-            false if self.context.quirks().soft => "busy, asleep when idle",
-            false => "busy",
-        };
         let mut effective = BTreeMap::from([
             ("qps".into(), self.lanes.len().into()),
             ("tx_depth".into(), shape.depth.into()),
@@ -468,7 +463,6 @@ impl RcStream {
             ("inline".into(), shape.inline.into()),
             ("arrival".into(), shape.arrival.word().into()),
             ("relaxed_ordering".into(), shape.relaxed.into()),
-            ("polling".into(), polling.into()),
         ]);
         effective.extend(self.settings.clone());
         match shape.arrival {
