@@ -49,6 +49,15 @@ pub(crate) fn place(collective: &Collective) -> &'static str {
     if collective.in_place { "in" } else { "out" }
 }
 
+/// How often each was run: `20 runs of each, after 5 for warm-up`.
+pub(crate) fn runs(all: &[(&Measurement, &Collective)]) -> Option<String> {
+    let (m, collective) = all.first()?;
+    let warmups = m.method.requested.get("warmup_iterations").and_then(|n| n.as_u64());
+    let warmups = warmups.map(|n| format!(", after {n} for warm-up")).unwrap_or_default();
+    let number = count(collective.iterations as usize, "run");
+    Some(format!("{number} of each{warmups}"))
+}
+
 /// Mean of the bus bandwidths, bit/s; none where none was measured.
 pub(crate) fn average_busbw(all: &[(&Measurement, &Collective)]) -> Option<f64> {
     let busbw: Vec<f64> = all.iter().filter_map(|(m, _)| m.busbw_bps).collect();

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::results::why;
 use super::{Table, cell, chip, section};
-use crate::collectives::{CPU_BOUND, Group, average_busbw, elements, groups, place};
+use crate::collectives::{CPU_BOUND, Group, average_busbw, elements, groups, place, runs};
 use crate::model::Collective;
 use crate::svg::{Axis, MOST_SERIES, Plot, Series};
 use crate::units::{ByteRate, Share, Size, Time};
@@ -23,6 +23,7 @@ fn one(all: &Group) -> Markup {
         p class="faint" {
             "Time of one run: mean of each rank's runs, over the ranks; p99 of single runs. busbw is "
             "algbw by the operation's factor of nccl-tests."
+            @if let Some(runs) = runs(all) { " " (runs) "." }
             @if let Some(mean) = average_busbw(all) { " Average busbw: " (ByteRate(mean)) "." }
         }
         div class="plots" { (curves(all)) }

@@ -126,7 +126,7 @@ fn rate_table(view: &View, all: &[&Measurement], scale: f64) -> Markup {
                 (Some(bps), None) => in_gbps(bps),
                 (None, _) => String::new(),
             }),
-            cell(asked(m)),
+            asked(m),
             chip(judged(m.status)),
             why(m),
         ]);
@@ -135,9 +135,9 @@ fn rate_table(view: &View, all: &[&Measurement], scale: f64) -> Markup {
 }
 
 /// What was asked for, without its grounds.
-fn asked(m: &Measurement) -> &str {
-    let bound = m.bound.as_deref().unwrap_or_default();
-    bound.split_once(": ").map_or(bound, |(asked, _)| asked)
+fn asked(m: &Measurement) -> Markup {
+    let Some(bound) = m.bound.as_deref() else { return html! {} };
+    html! { span class="asked" { (bound.split_once(": ").map_or(bound, |(asked, _)| asked)) } }
 }
 
 /// The grounds of what was asked for, each told once: in a column they would make rows high.
@@ -232,7 +232,7 @@ pub(super) fn latency(view: &View) -> Markup {
             cell(l.p999.map(in_us).unwrap_or_default()),
             cell(in_us(l.max)),
             cell(l.count.to_string()),
-            cell(asked(m)),
+            asked(m),
             chip(judged(m.status)),
             why(m),
         ]);

@@ -1,7 +1,7 @@
 //! Collectives, laid out as users of nccl-tests know them.
 
 use super::layout::{Column, Page, Table};
-use crate::collectives::{CPU_BOUND, average_busbw, elements, groups, place};
+use crate::collectives::{CPU_BOUND, average_busbw, elements, groups, place, runs};
 use crate::model::{Collective, CollectiveFit, Measurement};
 use crate::units::{ByteRate, Share, Size, Time};
 use crate::view::View;
@@ -56,11 +56,12 @@ fn rows(all: &[(&Measurement, &Collective)]) -> Table {
 }
 
 fn notes(all: &[(&Measurement, &Collective)], page: &mut Page) {
-    page.paragraph(
-        "time of one run: mean of each rank's runs, least, mean and most over the ranks; p99 of \
-         single runs; place: out of or in the input's place; busbw = algbw × the operation's \
-         factor of nccl-tests",
-    );
+    let runs = runs(all).map(|runs| runs + "; ").unwrap_or_default();
+    page.paragraph(&format!(
+        "{runs}time of one run: mean of each rank's runs, least, mean and most over the ranks; p99 \
+         of single runs; place: out of or in the input's place; busbw = algbw × the operation's \
+         factor of nccl-tests"
+    ));
     if let Some(mean) = average_busbw(all) {
         page.paragraph(&format!("average busbw: {}", ByteRate(mean)));
     }

@@ -96,64 +96,88 @@ pub fn tcp_only() -> Report {
     report
 }
 
+/// The hosts of the ranks.
+const RANKS: [&str; 3] = ["node-a", "node-b", "node-c"];
+
 /// `fabbench allreduce` on three machines, a flipped bit at the largest size.
 pub fn collective() -> Report {
-    let names = ["node-a", "node-b", "node-c"];
-    let hosts = names.map(host).to_vec();
+    let hosts = RANKS.map(host).to_vec();
     let mut report = pair(hosts, Status::Fail, Status::Fail, Status::Unjudged);
     report.command[1] = "allreduce".into();
     report.suite = Named { name: "allreduce".into(), hash: String::new() };
-    let one = |size: u64, in_place: bool, avg: f64| {
-        let algbw = size as f64 * 8e9 / avg;
-        let place = if in_place { "in-place" } else { "out-of-place" };
-        Measurement {
-            id: format!("collective/tcp/all_reduce/ring/f32/sum/n3/{size}/{place}"),
-            test: "collective".into(),
-            transport: "tcp".into(),
-            op: "all_reduce".into(),
-            algorithm: "ring".into(),
-            ranks: names.map(str::to_owned).to_vec(),
-            initiator: "node-a/eth0".into(),
-            responder: "node-c/eth0".into(),
-            data_from: "node-a/eth0".into(),
-            data_to: "node-c/eth0".into(),
-            size_bytes: size,
-            bytes_verified: 3 * size,
-            elements_wrong: Some(0),
-            algbw_bps: Some(algbw),
-            busbw_bps: Some(algbw * 4.0 / 3.0),
-            collective: Some(Collective {
-                data_type: "f32".into(),
-                reduction: "sum".into(),
-                reduced: true,
-                in_place,
-                iterations: 20,
-                time_ns: RankTime { min: avg * 0.98, avg, max: avg * 1.03, p99: Some(avg * 1.4) },
-                messages_sent: vec![4; 3],
-                bytes_sent: vec![4 * size / 3; 3],
-                reduce_share: Some(0.07),
-                waits: vec![RankWait {
-                    rank: 1,
-                    waits_for: 0,
-                    ns: avg * 0.3,
-                    sender_blocked_ns: Some(avg * 0.02),
-                }],
-                steps: Some(4),
-                pair: Some(PairBandwidth {
-                    from: "node-c".into(),
-                    to: "node-b".into(),
-                    bps: 8.9e9,
-                    both_directions: true,
-                    busbw_share: algbw * 4.0 / 3.0 / 8.9e9,
-                }),
-            }),
-            status: Some(Status::Unjudged),
-            ..Measurement::default()
-        }
-    };
     let sizes = [(8, 61.3e3), (65_536, 402.0e3), (1 << 20, 1.93e6)];
-    let places = |(size, ns): (u64, f64)| [one(size, false, ns), one(size, true, ns * 0.9)];
+    let places = |(size, ns): (u64, f64)| [reduced(size, false, ns), reduced(size, true, ns * 0.9)];
     report.measurements = sizes.into_iter().flat_map(places).collect();
+    report.fits = fits();
+    let wrong = "1 of 1572864 elements; first: rank 2, index 174763 (step 2 from rank 1): got \
+                 8192, want 24576";
+    if let Some(last) = report.measurements.last_mut() {
+        last.elements_wrong = Some(1);
+        last.data_errors = wrong.into();
+        last.status = Some(Status::Fail);
+        last.reason = format!("wrong data: {wrong}");
+    }
+    report.verdict.reasons = vec![format!("wrong data: {wrong}")];
+    report.verdict.next = vec!["test the memory of node-b and node-c, then repeat".into()];
+    report
+}
+
+/// An all-reduce of `size` bytes among three ranks, in `avg` ns.
+fn reduced(size: u64, in_place: bool, avg: f64) -> Measurement {
+    let algbw = size as f64 * 8e9 / avg;
+    let place = if in_place { "in-place" } else { "out-of-place" };
+    Measurement {
+        id: format!("collective/tcp/all_reduce/ring/f32/sum/n3/{size}/{place}"),
+        test: "collective".into(),
+        transport: "tcp".into(),
+        op: "all_reduce".into(),
+        algorithm: "ring".into(),
+        ranks: RANKS.map(str::to_owned).to_vec(),
+        initiator: "node-a/eth0".into(),
+        responder: "node-c/eth0".into(),
+        data_from: "node-a/eth0".into(),
+        data_to: "node-c/eth0".into(),
+        size_bytes: size,
+        method: Method {
+            requested: BTreeMap::from([("warmup_iterations".to_owned(), 5.into())]),
+            ..Method::default()
+        },
+        bytes_verified: 3 * size,
+        elements_wrong: Some(0),
+        algbw_bps: Some(algbw),
+        busbw_bps: Some(algbw * 4.0 / 3.0),
+        collective: Some(Collective {
+            data_type: "f32".into(),
+            reduction: "sum".into(),
+            reduced: true,
+            in_place,
+            iterations: 20,
+            time_ns: RankTime { min: avg * 0.98, avg, max: avg * 1.03, p99: Some(avg * 1.4) },
+            messages_sent: vec![4; 3],
+            bytes_sent: vec![4 * size / 3; 3],
+            reduce_share: Some(0.07),
+            waits: vec![RankWait {
+                rank: 1,
+                waits_for: 0,
+                ns: avg * 0.3,
+                sender_blocked_ns: Some(avg * 0.02),
+            }],
+            steps: Some(4),
+            pair: Some(PairBandwidth {
+                from: "node-c".into(),
+                to: "node-b".into(),
+                bps: 8.9e9,
+                both_directions: true,
+                busbw_share: algbw * 4.0 / 3.0 / 8.9e9,
+            }),
+        }),
+        status: Some(Status::Unjudged),
+        ..Measurement::default()
+    }
+}
+
+/// What lines over the sizes say: one that fits, one that was refused.
+fn fits() -> Vec<CollectiveFit> {
     let fit = CollectiveFit {
         op: "all_reduce".into(),
         algorithm: "ring".into(),
@@ -174,7 +198,7 @@ pub fn collective() -> Report {
         ns_per_byte,
         residual: 0.031,
     };
-    report.fits = vec![
+    vec![
         CollectiveFit {
             alpha_ns: Some(14.6e3),
             wire_ns_per_byte: Some(1.12),
@@ -193,18 +217,7 @@ pub fn collective() -> Report {
             refused: "too few sizes, 3 of at least 5: sweep more (-b, -e, -f)".into(),
             ..fit
         },
-    ];
-    let wrong = "1 of 1572864 elements; first: rank 2, index 174763 (step 2 from rank 1): got \
-                 8192, want 24576";
-    if let Some(last) = report.measurements.last_mut() {
-        last.elements_wrong = Some(1);
-        last.data_errors = wrong.into();
-        last.status = Some(Status::Fail);
-        last.reason = format!("wrong data: {wrong}");
-    }
-    report.verdict.reasons = vec![format!("wrong data: {wrong}")];
-    report.verdict.next = vec!["test the memory of node-b and node-c, then repeat".into()];
-    report
+    ]
 }
 
 /// Wrong bytes on rail0, a peer that stopped answering on rail1.
